@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "collective/mpi.h"
-#include "collective/peer_all_reduce.h"
+#include "train/collective/mpi.h"
+#include "train/collective/peer_all_reduce.h"
 #include "frame/baseline.h"
 #include "frame/measure.h"
 #include "frame/program.h"

@@ -22,8 +22,8 @@
 #include <variant>
 #include <vector>
 
-#include "control/client.h"
-#include "control/server.h"
+#include "net/rpc/client.h"
+#include "net/rpc/server.h"
 #include "frame/measure.h"
 #include "frame/program.h"
 #include "frame/report.h"

@@ -16,7 +16,7 @@
 #include "frame/report.h"
 #include "frame/scraper.h"
 #include "frame/session.h"
-#include "observe/http/view_token.h"
+#include "show/http/view_token.h"
 
 namespace {
 

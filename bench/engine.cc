@@ -22,7 +22,7 @@
 #include "frame/program.h"
 #include "frame/report.h"
 #include "frame/training.h"
-#include "kernels/cpu/table.h"
+#include "compute/kernels/cpu/table.h"
 
 namespace {
 

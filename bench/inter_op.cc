@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "engine/devices/devices.h"
-#include "engine/plan.h"
+#include "compute/engine/devices/devices.h"
+#include "compute/engine/plan.h"
 #include "frame/measure.h"
 #include "frame/report.h"
-#include "graph/builtin.h"
-#include "kernels/cpu/table.h"
-#include "kernels/reference/reference.h"
-#include "ops/ops.h"
+#include "compute/graph/builtin.h"
+#include "compute/kernels/cpu/table.h"
+#include "compute/kernels/reference/reference.h"
+#include "compute/ops/ops.h"
 
 namespace {
 

@@ -13,7 +13,7 @@
 
 #include "frame/program.h"
 #include "frame/report.h"
-#include "metrics/process.h"
+#include "base/metrics/process.h"
 
 namespace {
 

@@ -22,7 +22,7 @@
 
 #include "base/clock.h"
 #include "frame/report.h"
-#include "object_store/object_store.h"
+#include "storage/object_store/object_store.h"
 
 namespace {
 

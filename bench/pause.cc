@@ -16,7 +16,7 @@
 #include <variant>
 #include <vector>
 
-#include "control/client.h"
+#include "net/rpc/client.h"
 #include "frame/measure.h"
 #include "frame/program.h"
 #include "frame/report.h"

@@ -19,13 +19,13 @@
 
 #include "frame/program.h"
 #include "frame/report.h"
-#include "hosts/hosts.h"
-#include "launcher/processes.h"
-#include "launcher/signals.h"
-#include "launcher/token.h"
-#include "study/profile.h"
-#include "study/real_point.h"
-#include "study/simulation.h"
+#include "lab/hosts/hosts.h"
+#include "run/launcher/processes.h"
+#include "run/launcher/signals.h"
+#include "run/launcher/token.h"
+#include "lab/study/profile.h"
+#include "lab/study/real_point.h"
+#include "lab/study/simulation.h"
 
 namespace {
 

@@ -12,10 +12,10 @@
 #include "frame/baseline.h"
 #include "frame/report.h"
 #include "frame/session.h"
-#include "kernels/cpu/table.h"
-#include "kernels/reference/reference.h"
-#include "learner/learner.h"
-#include "ops/fuse.h"
+#include "compute/kernels/cpu/table.h"
+#include "compute/kernels/reference/reference.h"
+#include "train/learner/learner.h"
+#include "compute/ops/fuse.h"
 
 namespace leat {
 namespace {

@@ -29,13 +29,13 @@
 #include "frame/program.h"
 #include "frame/report.h"
 #include "job/job.h"
-#include "kernels/cpu/table.h"
-#include "kernels/reference/reference.h"
-#include "ops/fuse.h"
-#include "optim/optimizer.h"
+#include "compute/kernels/cpu/table.h"
+#include "compute/kernels/reference/reference.h"
+#include "compute/ops/fuse.h"
+#include "compute/optim/optimizer.h"
 #include "protocol/parameters.h"
-#include "roles/input/split_loader.h"
-#include "step/trainer.h"
+#include "run/roles/input/split_loader.h"
+#include "train/step/trainer.h"
 
 namespace {
 

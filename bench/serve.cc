@@ -34,12 +34,12 @@
 #include "frame/report.h"
 #include "frame/session.h"
 #include "job/job.h"
-#include "kernels/cpu/table.h"
-#include "kernels/reference/reference.h"
+#include "compute/kernels/cpu/table.h"
+#include "compute/kernels/reference/reference.h"
 #include "net/http/server.h"
-#include "ops/fuse.h"
-#include "roles/follower_role.h"
-#include "step/trainer.h"
+#include "compute/ops/fuse.h"
+#include "run/roles/follower_role.h"
+#include "train/step/trainer.h"
 
 namespace {
 

@@ -22,8 +22,8 @@
 #include "frame/measure.h"
 #include "frame/report.h"
 #include "frame/session.h"
-#include "sim/cluster/cluster.h"
-#include "sim/events/huge_pages.h"
+#include "lab/sim/cluster/cluster.h"
+#include "lab/sim/events/huge_pages.h"
 
 namespace {
 

@@ -14,19 +14,19 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "control/client.h"
+#include "net/rpc/client.h"
 #include "frame/measure.h"
 #include "frame/program.h"
 #include "frame/report.h"
 #include "frame/session.h"
 #include "job/job.h"
-#include "kernels/cpu/table.h"
-#include "kernels/reference/reference.h"
-#include "launcher/record_timeline.h"
-#include "observe/timeline/recorder.h"
-#include "ops/fuse.h"
+#include "compute/kernels/cpu/table.h"
+#include "compute/kernels/reference/reference.h"
+#include "run/launcher/record_timeline.h"
+#include "base/recorder/recorder.h"
+#include "compute/ops/fuse.h"
 #include "protocol/parameters.h"
-#include "step/trainer.h"
+#include "train/step/trainer.h"
 
 namespace {
 

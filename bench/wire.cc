@@ -26,8 +26,8 @@
 #include "net/tcp/tcp.h"
 #include "net/transport.h"
 #include "net/ucx/ucx.h"
-#include "ps/client.h"
-#include "ps/server_shell.h"
+#include "train/ps/client.h"
+#include "train/ps/server_shell.h"
 
 namespace {
 

@@ -40,7 +40,7 @@ configure_package_config_file(cmake/LeatConfig.cmake.in ${CMAKE_BINARY_DIR}/Leat
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/LeatConfigVersion.cmake COMPATIBILITY ExactVersion)
 install(FILES ${CMAKE_BINARY_DIR}/LeatConfig.cmake ${CMAKE_BINARY_DIR}/LeatConfigVersion.cmake DESTINATION ${package})
 
-# apps/leat/leat.h and the headers that it reaches, found when they are installed.
+# src/cli/leat.h and the headers that it reaches, found when they are installed.
 install(CODE "
   set(LEAT_SOURCE \"${CMAKE_SOURCE_DIR}\")
   set(LEAT_INCLUDE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}/leat\")

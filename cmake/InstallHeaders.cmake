@@ -1,7 +1,7 @@
-# Copies apps/leat/leat.h, and the headers of src/ that it includes, to LEAT_INCLUDE. Users need no header of another library.
+# Copies src/cli/leat.h, and the headers of src/ that it includes, to LEAT_INCLUDE. Users need no header of another library.
 cmake_policy(VERSION 3.25)
-file(COPY ${LEAT_SOURCE}/apps/leat/leat.h DESTINATION ${LEAT_INCLUDE})
-set(todo ${LEAT_SOURCE}/apps/leat/leat.h)
+file(COPY ${LEAT_SOURCE}/src/cli/leat.h DESTINATION ${LEAT_INCLUDE})
+set(todo ${LEAT_SOURCE}/src/cli/leat.h)
 set(found "")
 while(todo)
   list(POP_FRONT todo header)

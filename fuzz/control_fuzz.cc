@@ -3,7 +3,7 @@
 #include <span>
 
 #include "base/check.h"
-#include "control/codec.h"
+#include "net/rpc/codec.h"
 #include "protocol/random/testing.h"
 
 using namespace leat;

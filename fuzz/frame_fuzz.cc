@@ -2,11 +2,11 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "fields/testing.h"
+#include "base/fields/testing.h"
 #include "protocol/messages_data.h"
-#include "wire/frame.h"
-#include "wire/handshake.h"
-#include "wire/move.h"
+#include "net/frames/frame.h"
+#include "net/frames/handshake.h"
+#include "net/frames/move.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "graph/graph.h"
+#include "compute/graph/graph.h"
 
 namespace leat::fuzz {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "observe/history/records.h"
+#include "show/history/records.h"
 
 using namespace leat::observe;
 

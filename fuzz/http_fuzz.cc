@@ -7,8 +7,8 @@
 
 #include "base/check.h"
 #include "net/http/request_reader.h"
-#include "observe/http/listener.h"
-#include "observe/http/view_token.h"
+#include "show/http/listener.h"
+#include "show/http/view_token.h"
 
 namespace {
 

@@ -6,10 +6,10 @@
 
 #include "base/check.h"
 #include "base/config/config.h"
-#include "engine/plan.h"
+#include "compute/engine/plan.h"
 #include "graphs.h"
-#include "kernels/reference/reference.h"
-#include "nn/model.h"
+#include "compute/kernels/reference/reference.h"
+#include "compute/nn/model.h"
 
 namespace {
 

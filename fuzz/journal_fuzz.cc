@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "checkpoint/journal.h"
+#include "storage/checkpoint/journal.h"
 
 using namespace leat::checkpoint;
 

@@ -1,6 +1,6 @@
 // A manifest that is read is written as the same one. The input is a manifest without its checksum.
 #include "base/check.h"
-#include "checkpoint/manifest.h"
+#include "storage/checkpoint/manifest.h"
 
 using namespace leat::checkpoint;
 

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "base/check.h"
-#include "engine/plan.h"
-#include "graph/gradient.h"
+#include "compute/engine/plan.h"
+#include "compute/graph/gradient.h"
 #include "graphs.h"
-#include "kernels/reference/reference.h"
-#include "onnx/network.h"
-#include "ops/ops.h"
+#include "compute/kernels/reference/reference.h"
+#include "compute/onnx/network.h"
+#include "compute/ops/ops.h"
 
 namespace {
 

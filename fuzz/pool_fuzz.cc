@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "pool/messages_json.h"
+#include "run/pool/messages_json.h"
 
 namespace {
 

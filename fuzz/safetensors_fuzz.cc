@@ -1,7 +1,7 @@
 // A safetensors header that is read is written as the same one. The input is the size of the data, then the
 // JSON.
 #include "base/check.h"
-#include "checkpoint/safetensors.h"
+#include "storage/checkpoint/safetensors.h"
 
 using namespace leat::checkpoint;
 

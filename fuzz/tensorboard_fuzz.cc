@@ -1,6 +1,6 @@
 // An event file that is read is written as one with the same events.
 #include "base/check.h"
-#include "observe/tensorboard/testing.h"
+#include "show/tensorboard/testing.h"
 
 using namespace leat::tensorboard;
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "fields/testing.h"
-#include "transfer/transfer_machine.h"
-#include "wire/transfer.h"
+#include "base/fields/testing.h"
+#include "storage/transfer/transfer_machine.h"
+#include "net/frames/transfer.h"
 
 namespace {
 

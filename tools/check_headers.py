@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-FOLDERS = ("src", "apps", "bench", "fuzz", "tests")
+FOLDERS = ("src", "bench", "fuzz", "tests")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)
 
 

@@ -2,7 +2,7 @@
 """Checks includes, links and tests against the layers that CMake declares.
 
 The layers are the leat_module(...) calls in src/**/CMakeLists.txt. A folder may include itself and, transitively, its DEPS; its tests
-also their TEST_DEPS. The table of folders in docs/architecture.md is generated from the same calls: --write rewrites it, and a check
+also their TEST_DEPS. The folders of src/ are floors, in the order of src/CMakeLists.txt: DEPS may not name a floor above. The table of folders in docs/architecture.md is generated from the same calls: --write rewrites it, and a check
 without --write fails if it is stale. Prints one line per mistake, `file:line: ...`, and exits with 1 if there are any.
 """
 
@@ -22,24 +22,24 @@ END = "<!-- end of folders -->"
 
 # Libraries that only one folder may use.
 KEPT_BY = [
-    (re.compile(r"(oneapi/)?dnnl"), "kernels/cpu/onednn"),
-    (re.compile(r"(grpc|grpcpp)/|control/.*\.pb\.h$"), "control"),
+    (re.compile(r"(oneapi/)?dnnl"), "compute/kernels/cpu/onednn"),
+    (re.compile(r"(grpc|grpcpp)/|net/rpc/.*\.pb\.h$"), "net/rpc"),
     (re.compile(r"google/protobuf/"), "stream/protobuf"),
-    (re.compile(r"onnx/.*\.pb\.h$"), "onnx"),
-    (re.compile(r"observe/tensorboard/.*\.pb\.h$"), "observe/tensorboard"),
-    (re.compile(r"mpi\.h$"), "collective"),
+    (re.compile(r"compute/onnx/.*\.pb\.h$"), "compute/onnx"),
+    (re.compile(r"show/tensorboard/.*\.pb\.h$"), "show/tensorboard"),
+    (re.compile(r"mpi\.h$"), "train/collective"),
     (re.compile(r"uc[pst]/"), "net/ucx"),
     (re.compile(r"boost/"), "net/http"),
     (re.compile(r"curl/"), "net/http_client"),
-    (re.compile(r"prometheus/"), "observe/prometheus"),
 ]
 # The core: bytes and time are passed in, so these folders may not use threads, sockets, files or clocks.
-PURE = ("base", "tensor", "graph", "ops", "optim", "nn", "topology", "protocol", "wire")
+PURE = ("base", "base/fields", "compute/tensor", "compute/graph", "compute/ops", "compute/optim", "compute/nn", "protocol",
+        "protocol/topology", "net/frames")
 CONCURRENT = re.compile(r"(thread|jthread|mutex|shared_mutex|atomic|condition_variable|future|semaphore|latch|barrier|stop_token)$")
 IMPURE = re.compile(r"(thread|mutex|condition_variable|future|semaphore|sys/socket\.h|unistd\.h|asio.*)$")
 # The simulator runs the protocol's own state machines. It may not define a class with the name of one of their parts, nor include
 # their private headers.
-DRIVES = {"sim": "protocol"}
+DRIVES = {"lab/sim": "protocol"}
 DEFINES = re.compile(r"^(?:class|struct)\s+(\w+)[^;(]*\{")
 PRIVATE_HEADERS = "*_state.h"
 
@@ -112,9 +112,13 @@ class Layers:
                     errors.append(f"{module.cmake}: a folder must have exactly one module, with a unique NAME")
                     continue
                 self.modules[folder] = self.by_name[module.name] = module
+        top = src / "CMakeLists.txt"
+        # In the order in which src/CMakeLists.txt adds them; folders that it does not add come last.
+        self.added = [m.group(2) for m in TOKEN.finditer(top.read_text(encoding="utf-8")) if m.group(2)] if top.is_file() else []
+        self.order = self.sorted_folders()
+        self.floors = list(dict.fromkeys(folder.split("/")[0] for folder in self.order))
         for module in self.modules.values():
             self.check_declaration(module, errors)
-        self.order = self.sorted_folders(src)
 
     def check_declaration(self, module, errors):
         for key in ("DEPS", "TEST_DEPS"):
@@ -127,14 +131,19 @@ class Layers:
         if len(module.list("PURPOSE")) != 1:
             errors.append(f'{module.cmake}: PURPOSE "..." is missing (one line, for the table in {DOC})')
         for dependency in module.list("DEPS"):
-            if dependency in self.by_name and module.folder in self.below(self.by_name[dependency].folder):
+            if dependency not in self.by_name:
+                continue
+            folder = self.by_name[dependency].folder
+            if module.folder in self.below(folder):
                 errors.append(f"{module.cmake}: {module.name} and {dependency} depend on each other")
+            elif self.floor(folder) > self.floor(module.folder):
+                errors.append(f"{module.cmake}: {module.folder} may not depend on {folder}, which is on a floor above")
 
-    def sorted_folders(self, src):
-        """Folders in the order in which src/CMakeLists.txt adds them."""
-        top = src / "CMakeLists.txt"
-        words = [m.group(2) for m in TOKEN.finditer(top.read_text(encoding="utf-8"))] if top.is_file() else []
-        return sorted(self.modules, key=lambda folder: (words.index(folder) if folder in words else len(words), folder))
+    def floor(self, folder):
+        return self.floors.index(folder.split("/")[0])
+
+    def sorted_folders(self):
+        return sorted(self.modules, key=lambda folder: (self.added.index(folder) if folder in self.added else len(self.added), folder))
 
     def below(self, folder):
         """The folder and all its dependencies, transitively."""
@@ -291,7 +300,7 @@ def check_tests_built(root, commands, errors):
         # A batch includes its sources.
         batch = source.read_text(encoding="utf-8") if source.parent.name == "Unity" and source.is_file() else ""
         built.update(str(Path(path).resolve()) for path in (source, *BATCHED.findall(batch)))
-    for top in ("src", "apps", "bench", "tests"):
+    for top in ("src", "bench", "tests"):
         for path in sorted((root / top).rglob("*_test.cc")):
             if str(path.resolve()) not in built:
                 errors.append(f"{path.relative_to(root)}:1: no target builds this test")
@@ -326,12 +335,6 @@ def check(root, commands=None, write=False):
     layers = Layers(src, errors)
     for path in sources_below(src):
         check_file(src, path, layers, used, errors)
-    for path in sources_below(root / "apps"):
-        for number, line in numbered_lines(path):
-            match = INCLUDE.match(line)
-            for pattern, owner in KEPT_BY:
-                if match and pattern.match(match.group(2)):
-                    errors.append(f"{path.relative_to(root)}:{number}: only {owner} may include {match.group(2)}")
     check_edges(layers, used, errors)
     check_concurrent_tests(src, layers, errors)
     check_drivers(src, layers, errors)
@@ -345,36 +348,37 @@ def check(root, commands=None, write=False):
 
 # A tree for the self-test: path, content, and a marker ✗ at the end of each line that is a mistake.
 TREE = {
-    "src/CMakeLists.txt": "foreach(layer base metrics tensor graph ops kernels/cpu engine optim nn topology onnx protocol wire net\n"
-                          "  control collective sim)\nendforeach()\n",
-    **{f"src/{folder}/CMakeLists.txt": f'leat_module(NAME {folder} PURPOSE "p")\n'
-       for folder in ("base", "metrics", "tensor", "graph", "optim", "nn", "topology", "onnx", "wire", "net", "collective")},
+    "src/CMakeLists.txt": "foreach(layer base base/fields compute/graph compute/ops compute/engine protocol net/frames net stream train lab/sim)\n"
+                          "endforeach()\n",
+    **{f"src/{folder}/CMakeLists.txt": f'leat_module(NAME {folder.split("/")[-1]} PURPOSE "p")\n'
+       for folder in ("base", "base/fields", "compute/tensor", "compute/graph", "compute/optim", "compute/nn", "protocol/topology",
+                      "compute/onnx", "net/frames", "net", "train/collective")},
     "src/base/a.h": "#include <string>\n",
-    "src/engine/CMakeLists.txt": 'leat_module(NAME engine PURPOSE "plans: (one)" DEPS base # and not ops\n  )\n',
-    "src/engine/e.h": '#include "base/a.h"\n',
-    "src/kernels/cpu/CMakeLists.txt": 'leat_module(NAME cpu FAMILIES DEPS base LIBS dnnl PURPOSE "p"\n  LINK_ONLY base "reason")\n',
-    "src/kernels/cpu/onednn/k.cc": "#include <oneapi/dnnl/dnnl.hpp>\n",
-    "src/ops/CMakeLists.txt": 'leat_module(NAME ops FAMILIES DEPS base gone graph TEST_DEPS engine net PURPOSE "p") ✗✗✗\n',
-    "src/ops/o.cc": '#include "base/a.h"\n#include "engine/e.h" ✗\n',
-    "src/ops/o_test.cc": '#include "engine/e.h"\n',
-    "src/base/b_test.cc": '#include "engine/e.h" ✗\n',
-    "src/ops/testing.h": '#include "engine/e.h"\n',
-    "src/control/CMakeLists.txt": 'leat_module(NAME control PURPOSE "p" CONCURRENT stray TYPO) ✗✗\n',
-    "src/control/c.cc": '#include "control/leat.pb.h"\n#include "control/gone.h" ✗\n',
+    "src/compute/engine/CMakeLists.txt": 'leat_module(NAME engine PURPOSE "plans: (one)" DEPS base # and not ops\n  )\n',
+    "src/compute/engine/e.h": '#include "base/a.h"\n',
+    "src/compute/kernels/cpu/CMakeLists.txt": 'leat_module(NAME cpu FAMILIES DEPS base LIBS dnnl PURPOSE "p"\n  LINK_ONLY base "reason")\n',
+    "src/compute/kernels/cpu/onednn/k.cc": "#include <oneapi/dnnl/dnnl.hpp>\n",
+    "src/compute/ops/CMakeLists.txt": 'leat_module(NAME ops FAMILIES DEPS base gone graph TEST_DEPS engine net PURPOSE "p") ✗✗✗\n',
+    "src/compute/ops/o.cc": '#include "base/a.h"\n#include "compute/engine/e.h" ✗\n',
+    "src/compute/ops/o_test.cc": '#include "compute/engine/e.h"\n',
+    "src/base/b_test.cc": '#include "compute/engine/e.h" ✗\n',
+    "src/compute/ops/testing.h": '#include "compute/engine/e.h"\n',
+    "src/net/rpc/CMakeLists.txt": 'leat_module(NAME rpc PURPOSE "p" CONCURRENT stray TYPO) ✗✗\n',
+    "src/net/rpc/c.cc": '#include "net/rpc/leat.pb.h"\n#include "net/rpc/gone.h" ✗\n',
     "src/stray/s.h": "✗\n",
     "src/net/ucx/u.cc": "#include <ucp/api/ucp.h>\n",
     "src/stream/CMakeLists.txt": 'leat_module(NAME stream FAMILIES PURPOSE "p" CONCURRENT ✗\n  CONCURRENT_TESTS log/*_test.cc gone/*_test.cc)\n',
     "src/stream/log/l_test.cc": "#include <thread>\n",
     "src/stream/s_test.cc": "#include <string>\n#include <atomic> ✗\n",
-    "src/observe/tensorboard/CMakeLists.txt": 'leat_module(NAME tensorboard PURPOSE "p")\n',
+    "src/show/tensorboard/CMakeLists.txt": 'leat_module(NAME tensorboard PURPOSE "p")\n',
     "src/net/http_client/CMakeLists.txt": 'leat_module(NAME http_client PURPOSE "p")\n',
     "src/net/http_client/c.cc": "#include <curl/curl.h>\n",
     "src/net/http/h.cc": "#include <boost/asio/post.hpp>\n",
-    "src/observe/prometheus/CMakeLists.txt": 'leat_module(NAME prometheus PURPOSE "p")\n',
-    "src/observe/prometheus/p.cc": "#include <prometheus/family.h>\n#include <boost/asio/post.hpp> ✗\n",
     "src/stream/protobuf/p.cc": "#include <google/protobuf/descriptor.h>\n#include <ucp/api/ucp.h> ✗\n",
-    "src/net/n.cc": "#include <ucp/api/ucp.h> ✗\n#include <dnnl.hpp> ✗\n#include <grpcpp/grpcpp.h> ✗\n#include <thread>\n"
-                    "#include <prometheus/family.h> ✗\n",
+    "src/net/n.cc": "#include <ucp/api/ucp.h> ✗\n#include <dnnl.hpp> ✗\n#include <grpcpp/grpcpp.h> ✗\n#include <thread>\n#include <boost/asio/post.hpp> ✗\n",
+    "src/compute/high/CMakeLists.txt": 'leat_module(NAME high DEPS net PURPOSE "p") ✗\n',
+    "src/compute/high/h.cc": '#include "net/n.h"\n',
+    "src/net/n.h": "",
     "src/up/CMakeLists.txt": 'leat_module(NAME up DEPS down PURPOSE "p") ✗\n',
     "src/up/u.h": '#include "down/d.h"\n',
     "src/down/CMakeLists.txt": 'leat_module(NAME down DEPS up PURPOSE "p") ✗\n',
@@ -386,10 +390,9 @@ TREE = {
     "src/protocol/server/server.h": '#include "protocol/cut.h"\nclass Server {\n};\n',
     "src/protocol/server/server_state.h": '#include "protocol/server/server.h"\nstruct Server::State {\n};\n',
     "src/protocol/worker/worker.cc": '#include "protocol/cut.h"\n#include "protocol/server/server.h" ✗\n',
-    "src/sim/CMakeLists.txt": 'leat_module(NAME sim DEPS protocol PURPOSE "p")\n',
-    "src/sim/s.cc": '#include "protocol/server/server.h"\n#include "protocol/server/server_state.h" ✗\nclass Server { ✗\n};\n',
-    **{f"src/graph/g{number}.h": "" for number in range(MAX_FILES)},
-    "apps/leat/main.cc": '#include <grpcpp/grpcpp.h> ✗\n#include "base/a.h"\n',
+    "src/lab/sim/CMakeLists.txt": 'leat_module(NAME sim DEPS protocol PURPOSE "p")\n',
+    "src/lab/sim/s.cc": '#include "protocol/server/server.h"\n#include "protocol/server/server_state.h" ✗\nclass Server { ✗\n};\n',
+    **{f"src/compute/graph/g{number}.h": "" for number in range(MAX_FILES)},
     "src/net/n_test.cc": "#include <thread>\n",
     "build/net_test.dir/Unity/unity_0_cxx.cxx": '#include "@/src/net/n_test.cc"\n',
     "commands.json": '[{"directory": "@/build/net_test.dir/Unity", "file": "unity_0_cxx.cxx"}]',
@@ -399,8 +402,8 @@ TREE = {
 
 def selftest():
     """Checks a small tree with one mistake of each kind: all must be found, and nothing else."""
-    expected = ["src/base/b_test.cc:1", "src/ops/o_test.cc:1", "src/stream/log/l_test.cc:1", "src/stream/s_test.cc:1"]  # built by no target
-    expected += ["src/graph:1"]  # too many files
+    expected = ["src/base/b_test.cc:1", "src/compute/ops/o_test.cc:1", "src/stream/log/l_test.cc:1", "src/stream/s_test.cc:1"]  # built by no target
+    expected += ["src/compute/graph:1"]  # too many files
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
         for path, text in TREE.items():
@@ -415,7 +418,7 @@ def selftest():
         expected.remove(f"{DOC}:2")
         compare(check(root, root / "commands.json", write=True), expected)
         compare(check(root, root / "commands.json"), expected)
-        row = "| `engine` | base | plans: (one) |"
+        row = "| `compute/engine` | base | plans: (one) |"
         if row not in (root / DOC).read_text(encoding="utf-8"):
             sys.exit(f"check_layers --selftest: the table has no row {row}")
         # Without classes or private headers in protocol/ the rule about sim/ checks nothing, which is an error too.

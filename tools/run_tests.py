@@ -289,7 +289,7 @@ class PythonTests:
                 near.append(0)
         for one in changed:
             # Commands of the program: files of tests/system name them in quotes.
-            if one.startswith("apps/leat/") and path.startswith("tests/system/"):
+            if one.startswith("src/cli/") and path.startswith("tests/system/"):
                 command = Path(one).stem.removesuffix("_command").replace("_", "-")
                 near.append(0 if f'"{command}"' in text else 1)
         return min(near, default=None)
@@ -322,7 +322,7 @@ def choose(root, paths):
                 changed_tests.add(folder)
             else:
                 changed[folder] += 1
-        if path.startswith(("src/", "apps/leat/")) and path.endswith(".cc") and (root / path).is_file():
+        if path.startswith("src/") and path.endswith(".cc") and (root / path).is_file():
             choice.alone.append(path)
     code, tests = distances(layers, changed, changed_tests)
     has_tests = {layers.folder_of(path.relative_to(root / "src")) for path in (root / "src").rglob("*_test.cc")}
@@ -352,7 +352,7 @@ def choose(root, paths):
         covered.update(one for one in paths if one in python.imports(path) or
                        any(one.startswith(folder + "/") for folder in python.folders(path)))
     choice.steps = units + [step for *_, step in sorted(system, key=lambda row: (*row[:2], row[2].name))]
-    choice.uncovered = [path for path in paths if path not in covered and not path.startswith("apps/leat/")]
+    choice.uncovered = [path for path in paths if path not in covered and not path.startswith("src/cli/")]
     return choice
 
 
@@ -681,7 +681,7 @@ TREE = {
     "src/launcher/local_test.cc": "",
     "src/optim/CMakeLists.txt": 'leat_module(NAME optim PURPOSE "p")\n',
     "src/optim/optim_test.cc": "",
-    "apps/leat/serve_command.cc": "",
+    "src/cli/serve_command.cc": "",
     "tests/CMakeLists.txt": "leat_test(NAME cut_test SOURCES cut/cut_test.cc LIBS leat_roles)\n"
                             "leat_test(NAME cut_${what}_test SOURCES cut/cut_test.cc LIBS leat_roles)\n",
     "tests/cut/cut_test.cc": "",
@@ -706,7 +706,7 @@ CHOICES = [
     (["src/sim/net.h"], "sim_test launcher_test", "", []),
     (["src/optim/optim.h"], "optim_test python.job", "", []),
     (["tests/system/hosts.py"], "system.hosts system.serve", "", []),
-    (["apps/leat/serve_command.cc"], "system.serve system.hosts system.pages system.counter", "", ["apps/leat/serve_command.cc"]),
+    (["src/cli/serve_command.cc"], "system.serve system.hosts system.pages system.counter", "", ["src/cli/serve_command.cc"]),
     (["README.md", "docs/jobs.md", "python/leat/job.py", "tests/cut/disk.h"], "cut_test system.pages python.job", "README.md", []),
     (["README.md", "src/CMakeLists.txt"], "", "README.md src/CMakeLists.txt", []),
 ]

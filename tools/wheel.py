@@ -33,9 +33,9 @@ def stage(build, folder):
     package = folder / "leat"
     shutil.copytree(build / "python/leat", package, ignore=shutil.ignore_patterns("__pycache__"))
     (package / "bin").mkdir()
-    programs = [build / "apps/leat/leat"]
-    if (build / "apps/leat/leat_mpi.so").exists():
-        programs.append(build / "apps/leat/leat_mpi.so")
+    programs = [build / "bin/leat"]
+    if (build / "bin/leat_mpi.so").exists():
+        programs.append(build / "bin/leat_mpi.so")
     for program in programs:
         shutil.copy2(program, package / "bin" / program.name)
     for binary in [package / "_native.abi3.so", *(package / "bin").iterdir()]:

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "control/client.h"
+#include "net/rpc/client.h"
 #include "frame/program.h"
 
 namespace leat::bench {

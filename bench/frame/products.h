@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "tensor/buffer.h"
+#include "compute/tensor/buffer.h"
 
 namespace leat::bench {
 

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 std::string Program() {
   if (const char* given = std::getenv("LEAT_PROGRAM"); given != nullptr && *given != '\0') return given;
-  return fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "apps/leat/leat";
+  return fs::read_symlink("/proc/self/exe").parent_path().parent_path() / "bin/leat";
 }
 
 void UseCores(int cores) {

@@ -6,12 +6,12 @@
 #include <string>
 
 #include "base/rng.h"
-#include "graph/pass.h"
-#include "kernels/cpu/table.h"
-#include "kernels/reference/reference.h"
-#include "ops/fuse.h"
-#include "ops/precision.h"
-#include "optim/init.h"
+#include "compute/graph/pass.h"
+#include "compute/kernels/cpu/table.h"
+#include "compute/kernels/reference/reference.h"
+#include "compute/ops/fuse.h"
+#include "compute/ops/precision.h"
+#include "compute/optim/init.h"
 
 namespace leat::bench {
 namespace {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "engine/plan.h"
-#include "nn/model.h"
-#include "optim/optimizer.h"
-#include "tensor/tensor.h"
+#include "compute/engine/plan.h"
+#include "compute/nn/model.h"
+#include "compute/optim/optimizer.h"
+#include "compute/tensor/tensor.h"
 
 namespace leat::bench {
 

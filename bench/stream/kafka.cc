@@ -31,7 +31,7 @@
 #include "job/job.h"
 #include "kafka_loop.h"
 #include "payments.h"
-#include "roles/input/split_loader.h"
+#include "run/roles/input/split_loader.h"
 #include "stream/bots/bots.h"
 #include "stream/kafka/kafka_admin.h"
 #include "stream/kafka/kafka_writer.h"

@@ -1,13 +1,13 @@
 // leat._native.Client: status and administration of a running job.
-#include "control/client.h"
+#include "net/rpc/client.h"
 
 #include <cstdio>
 #include <optional>
 
 #include "job/worker_range.h"
-#include "launcher/admin.h"
-#include "launcher/security.h"
-#include "launcher/token.h"
+#include "run/launcher/admin.h"
+#include "run/launcher/security.h"
+#include "run/launcher/token.h"
 #include "object.h"
 
 namespace leat::python {

@@ -3,13 +3,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/variables.h"
+#include "storage/checkpoint/variables.h"
 #include "job/input/readable.h"
-#include "launcher/security.h"
-#include "launcher/token.h"
-#include "nn/layer.h"
+#include "run/launcher/security.h"
+#include "run/launcher/token.h"
+#include "compute/nn/layer.h"
 #include "object.h"
-#include "roles/follow/fetch_values.h"
+#include "run/roles/follow/fetch_values.h"
 #include "stream/csv/csv_settings.h"
 #include "stream/inspect/inspect.h"
 #include "stream/inspect/propose.h"

@@ -1,5 +1,5 @@
 // leat._native.Learner: leat::Learner for Python.
-#include "learner/learner.h"
+#include "train/learner/learner.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "base/config/config.h"
-#include "kernels/cpu/table.h"
-#include "kernels/reference/reference.h"
+#include "compute/kernels/cpu/table.h"
+#include "compute/kernels/reference/reference.h"
 #include "object.h"
-#include "onnx/layer.h"
-#include "ops/fuse.h"
+#include "compute/onnx/layer.h"
+#include "compute/ops/fuse.h"
 #include "variables.h"
 
 namespace leat::python {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "nn/model.h"
+#include "compute/nn/model.h"
 #include "object.h"
 
 namespace leat::python {

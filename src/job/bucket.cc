@@ -3,8 +3,8 @@
 #include <stdexcept>
 
 #include "base/exit_status.h"
-#include "checkpoint/bucket/bucket.h"
-#include "checkpoint/terms.h"
+#include "storage/checkpoint/bucket/bucket.h"
+#include "storage/checkpoint/terms.h"
 
 namespace leat::job {
 namespace {

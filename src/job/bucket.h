@@ -7,7 +7,7 @@
 #include <string>
 
 #include "job/job.h"
-#include "object_store/object_store.h"
+#include "storage/object_store/object_store.h"
 
 namespace leat::job {
 

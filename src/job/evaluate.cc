@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "checkpoint/variables.h"
-#include "step/trainer.h"
+#include "storage/checkpoint/variables.h"
+#include "train/step/trainer.h"
 
 namespace leat::job {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "engine/plan.h"
+#include "compute/engine/plan.h"
 #include "job/job.h"
 #include "protocol/parameters.h"
 

@@ -1,7 +1,7 @@
 #include "job/export.h"
 
-#include "checkpoint/variables.h"
-#include "onnx/export.h"
+#include "storage/checkpoint/variables.h"
+#include "compute/onnx/export.h"
 
 namespace leat::job {
 

@@ -14,19 +14,19 @@
 
 #include "base/clock.h"
 #include "base/config/config.h"
-#include "engine/plan.h"
+#include "compute/engine/plan.h"
 #include "job/input/stream_spec.h"
-#include "metrics/drift.h"
-#include "nn/model.h"
-#include "object_store/settings.h"
-#include "optim/optimizer.h"
+#include "base/metrics/drift.h"
+#include "compute/nn/model.h"
+#include "storage/object_store/settings.h"
+#include "compute/optim/optimizer.h"
 #include "protocol/coordinator/coordinator.h"
 #include "protocol/placement.h"
 #include "protocol/server/server.h"
 #include "protocol/strategy.h"
 #include "stream/files.h"
 #include "stream/schema.h"
-#include "topology/topology_settings.h"
+#include "protocol/topology/topology_settings.h"
 
 namespace leat::job {
 

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "base/testing.h"
-#include "checkpoint/store.h"
+#include "storage/checkpoint/store.h"
 #include "job/job.h"
 #include "job/testing.h"
 #include "stream/identity.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
-#include "ops/precision.h"
+#include "compute/ops/precision.h"
 
 namespace leat::job {
 

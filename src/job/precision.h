@@ -1,7 +1,7 @@
 // The precision of a job's matrix products.
 #pragma once
 
-#include "engine/plan.h"
+#include "compute/engine/plan.h"
 #include "job/job.h"
 
 namespace leat::job {

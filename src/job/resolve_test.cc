@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/testing.h"
-#include "checkpoint/store.h"
+#include "storage/checkpoint/store.h"
 #include "job/input/readable.h"
 #include "job/job.h"
 #include "job/resume.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "checkpoint/store.h"
+#include "storage/checkpoint/store.h"
 #include "job/job.h"
 #include "protocol/coordinator/records/recovered_state.h"
 #include "stream/source.h"

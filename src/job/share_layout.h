@@ -1,8 +1,8 @@
 // The labels and features of a job whose distributions are compared between workers.
 #pragma once
 
-#include "metrics/share.h"
-#include "nn/model.h"
+#include "base/metrics/share.h"
+#include "compute/nn/model.h"
 #include "stream/schema.h"
 
 namespace leat::job {

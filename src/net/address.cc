@@ -17,7 +17,7 @@
 
 #include "base/bytes.h"
 #include "base/exit_status.h"
-#include "threads/thread.h"
+#include "base/threads/thread.h"
 
 namespace leat::net {
 namespace {

@@ -17,7 +17,7 @@
 #include "net/same_host/shared_memory.h"
 #include "net/transport.h"
 #include "net/transport_context.h"
-#include "wire/frame.h"
+#include "net/frames/frame.h"
 
 namespace leat::net {
 

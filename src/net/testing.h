@@ -22,7 +22,7 @@
 #include "net/address.h"
 #include "net/same_host/descriptor.h"
 #include "net/transport.h"
-#include "wire/handshake.h"
+#include "net/frames/handshake.h"
 
 namespace leat::net::testing {
 

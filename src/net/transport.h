@@ -16,10 +16,10 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "metrics/metrics.h"
+#include "base/metrics/metrics.h"
 #include "net/loop.h"
 #include "net/tls/tls_identity.h"
-#include "wire/handshake.h"
+#include "net/frames/handshake.h"
 
 namespace leat::net {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "metrics/metrics.h"
+#include "base/metrics/metrics.h"
 #include "net/transport.h"
 
 namespace leat::net {

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "base/rng.h"
-#include "fields/codec.h"
+#include "base/fields/codec.h"
 
 namespace leat::protocol {
 

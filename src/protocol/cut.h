@@ -16,7 +16,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "fields/fields.h"
+#include "base/fields/fields.h"
 
 namespace leat::fields {
 class Reader;

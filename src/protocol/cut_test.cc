@@ -7,9 +7,9 @@
 
 #include "base/encoding/hex.h"
 #include "base/rng.h"
-#include "fields/codec.h"
-#include "fields/description.h"
-#include "fields/most_bytes.h"
+#include "base/fields/codec.h"
+#include "base/fields/description.h"
+#include "base/fields/most_bytes.h"
 #include "protocol/ledger.h"
 #include "protocol/random/testing.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "fields/codec.h"
+#include "base/fields/codec.h"
 #include "protocol/guards.h"
 
 namespace leat::protocol {

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "base/rng.h"
-#include "fields/codec.h"
+#include "base/fields/codec.h"
 
 namespace leat::protocol {
 namespace {

@@ -18,11 +18,11 @@
 #include "base/ids.h"
 #include "base/shared.h"
 #include "base/status.h"
-#include "fields/fields.h"
+#include "base/fields/fields.h"
 #include "protocol/cut.h"
 #include "protocol/ledger.h"
 #include "protocol/slices.h"
-#include "topology/host_place.h"
+#include "protocol/topology/host_place.h"
 
 namespace leat::protocol {
 
@@ -59,7 +59,7 @@ struct Limits {
 };
 
 // A request's kPermission: the certificates that allow it. Rules about its content are in
-// control/permission.cc.
+// net/rpc/permission.cc.
 struct Permission {
   std::string_view roles;  // as certificates name them: "server, worker"; "all": any certificate
   std::string_view name;   // the request's name in logs: "worker's heartbeat"
@@ -535,7 +535,7 @@ struct WorkerHeartbeat {
   WorkerProgress progress;
   std::optional<MemberReport> member_report;  // all-reduce
   ElectorState elector;
-  // An answer to `gradients_wanted`: an event of observe/tensorboard/ with the distribution of each
+  // An answer to `gradients_wanted`: an event of show/tensorboard/ with the distribution of each
   // variable's gradient. Opaque to the protocol; readers decode and check it. Usually empty.
   Bytes gradients = {};
 };
@@ -545,7 +545,7 @@ LEAT_FIELDS(WorkerHeartbeat, (node), (metrics, Limits::kName), (term), (generati
             (rescoring, Limits::kLeases), (unsent, Limits::kPartitions), (progress), (member_report),
             (elector), (gradients, Limits::kGradients));
 
-// To record what the process does (observe/timeline/), for so long from now on.
+// To record what the process does (show/timeline/), for so long from now on.
 struct RecordOrder {
   uint64_t recording = 0;  // unique; a later one has a larger number
   Duration length{};
@@ -832,7 +832,7 @@ struct ClockSample {
 LEAT_FIELDS(ClockSample, (at, Limits::kTime), (offset, Limits::kDifference), (error));
 
 // From a member that records: what its threads have done since the last chunk
-// (observe/timeline/spans_codec.h). Opaque to the protocol. Without spans it only asks for the time.
+// (base/recorder/spans_codec.h). Opaque to the protocol. Without spans it only asks for the time.
 struct SpansRequest {
   static constexpr Permission kPermission{"server, worker", "spans of a recording"};
   NodeId node;
@@ -944,7 +944,7 @@ struct AdminReply {
 };
 LEAT_FIELDS(AdminReply, (status));
 
-// To a pool, not to a coordinator (src/pool). The bodies are JSON.
+// To a pool, not to a coordinator (src/run/pool). The bodies are JSON.
 struct PoolRequest {
   static constexpr Permission kPermission{"admin", "request to a pool"};  // by kind instead agent, or all
   enum class Kind : uint8_t {

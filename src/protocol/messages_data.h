@@ -11,7 +11,7 @@
 
 #include "base/ids.h"
 #include "base/status.h"
-#include "fields/fields.h"
+#include "base/fields/fields.h"
 #include "protocol/cut.h"
 #include "protocol/slice.h"
 #include "protocol/slices.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/multiversion.h"
-#include "optim/mean.h"
+#include "compute/optim/mean.h"
 
 namespace leat::protocol {
 namespace {

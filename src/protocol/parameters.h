@@ -5,10 +5,10 @@
 #include <span>
 #include <vector>
 
-#include "optim/norm.h"
+#include "compute/optim/norm.h"
 #include "protocol/messages_data.h"
 #include "protocol/slices.h"
-#include "tensor/buffer.h"
+#include "compute/tensor/buffer.h"
 
 namespace leat::protocol {
 

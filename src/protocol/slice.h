@@ -8,7 +8,7 @@
 
 #include "base/ids.h"
 #include "protocol/ledger.h"
-#include "tensor/buffer.h"
+#include "compute/tensor/buffer.h"
 
 namespace leat::protocol {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "optim/init.h"
+#include "compute/optim/init.h"
 
 namespace leat::protocol {
 

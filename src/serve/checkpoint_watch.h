@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "protocol/slices.h"
 #include "serve/versions.h"
-#include "threads/stop_event.h"
+#include "base/threads/stop_event.h"
 
 namespace leat::serve {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "threads/thread.h"
+#include "base/threads/thread.h"
 
 namespace leat::serve {
 namespace {

@@ -18,11 +18,11 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "engine/plan.h"
-#include "metrics/metrics.h"
-#include "nn/model.h"
+#include "compute/engine/plan.h"
+#include "base/metrics/metrics.h"
+#include "compute/nn/model.h"
 #include "serve/versions.h"
-#include "step/trainer.h"
+#include "train/step/trainer.h"
 
 namespace leat::serve {
 

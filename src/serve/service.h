@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "job/job.h"
-#include "metrics/metrics.h"
+#include "base/metrics/metrics.h"
 #include "net/http/exchange.h"
 #include "serve/event_reader.h"
 #include "serve/inference_protocol.h"

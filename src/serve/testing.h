@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "engine/plan.h"
+#include "compute/engine/plan.h"
 #include "job/job.h"
-#include "kernels/cpu/table.h"
-#include "kernels/reference/reference.h"
-#include "ops/fuse.h"
+#include "compute/kernels/cpu/table.h"
+#include "compute/kernels/reference/reference.h"
+#include "compute/ops/fuse.h"
 #include "protocol/parameters.h"
 
 namespace leat::serve::testing {

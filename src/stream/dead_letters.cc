@@ -14,7 +14,7 @@
 
 #include "base/encoding/base64.h"
 #include "base/text.h"
-#include "fields/json.h"
+#include "base/fields/json.h"
 #include "stream/decode/utf8.h"
 
 namespace leat::stream {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "files/descriptor.h"
+#include "base/files/descriptor.h"
 
 namespace leat::stream {
 

@@ -13,7 +13,7 @@
 #include "base/encoding/hex.h"
 #include "base/exit_status.h"
 #include "base/rng.h"
-#include "files/descriptor.h"
+#include "base/files/descriptor.h"
 
 namespace leat::stream {
 namespace {

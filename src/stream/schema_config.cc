@@ -6,7 +6,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "fields/word.h"
+#include "base/fields/word.h"
 #include "stream/csv/csv_settings.h"
 #include "stream/decode/canonical.h"
 #include "stream/decode/tokenizer.h"

@@ -15,7 +15,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "fields/fields.h"
+#include "base/fields/fields.h"
 
 namespace leat::stream {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "golden.h"
-#include "metrics/drift.h"
+#include "base/metrics/drift.h"
 
 namespace leat::goldens {
 namespace {

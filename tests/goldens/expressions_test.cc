@@ -6,13 +6,13 @@
 #include <map>
 #include <sstream>
 
-#include "engine/plan.h"
+#include "compute/engine/plan.h"
 #include "golden.h"
-#include "graph/gradient.h"
-#include "kernels/cpu/table.h"
-#include "kernels/reference/reference.h"
-#include "ops/fuse.h"
-#include "ops/ops.h"
+#include "compute/graph/gradient.h"
+#include "compute/kernels/cpu/table.h"
+#include "compute/kernels/reference/reference.h"
+#include "compute/ops/fuse.h"
+#include "compute/ops/ops.h"
 
 namespace leat::goldens {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tensor/tensor.h"
+#include "compute/tensor/tensor.h"
 
 namespace leat::goldens {
 

@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/plan.h"
+#include "compute/engine/plan.h"
 #include "golden.h"
-#include "kernels/cpu/table.h"
-#include "kernels/reference/reference.h"
-#include "nn/model.h"
-#include "ops/fuse.h"
-#include "optim/optimizer.h"
+#include "compute/kernels/cpu/table.h"
+#include "compute/kernels/reference/reference.h"
+#include "compute/nn/model.h"
+#include "compute/ops/fuse.h"
+#include "compute/optim/optimizer.h"
 
 namespace leat::goldens {
 namespace {

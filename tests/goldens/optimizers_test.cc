@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "golden.h"
-#include "optim/optimizer.h"
+#include "compute/optim/optimizer.h"
 
 namespace leat::goldens {
 namespace {

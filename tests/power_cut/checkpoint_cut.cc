@@ -17,20 +17,20 @@
 #include <vector>
 
 #include "base/testing.h"
-#include "checkpoint/shard.h"
-#include "checkpoint/store.h"
-#include "control/client.h"
+#include "storage/checkpoint/shard.h"
+#include "storage/checkpoint/store.h"
+#include "net/rpc/client.h"
 #include "disk_image.h"
 #include "disk_recorder.h"
 #include "job/job.h"
-#include "kernels/reference/reference.h"
-#include "launcher/signals.h"
-#include "optim/optimizer.h"
+#include "compute/kernels/reference/reference.h"
+#include "run/launcher/signals.h"
+#include "compute/optim/optimizer.h"
 #include "protocol/coordinator/coordinator.h"
-#include "roles/bots_role.h"
-#include "roles/coordinator_role.h"
-#include "roles/server_role.h"
-#include "roles/worker_role.h"
+#include "run/roles/bots_role.h"
+#include "run/roles/coordinator_role.h"
+#include "run/roles/server_role.h"
+#include "run/roles/worker_role.h"
 
 namespace leat::power_cut {
 namespace {

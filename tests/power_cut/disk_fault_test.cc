@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "base/testing.h"
-#include "checkpoint/journal.h"
+#include "storage/checkpoint/journal.h"
 #include "disk_recorder.h"
 #include "stream/log/log.h"
 #include "stream/log/log_writer.h"

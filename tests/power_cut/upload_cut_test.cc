@@ -5,10 +5,10 @@
 #include <filesystem>
 
 #include "base/testing.h"
-#include "checkpoint/file.h"
+#include "storage/checkpoint/file.h"
 #include "disk_image.h"
 #include "disk_recorder.h"
-#include "transfer/upload_files.h"
+#include "storage/transfer/upload_files.h"
 
 namespace leat::power_cut {
 namespace {

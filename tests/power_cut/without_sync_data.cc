@@ -1,5 +1,5 @@
 // Mutant: the contents of files are not synced.
-#include "checkpoint/sync.h"
+#include "storage/checkpoint/sync.h"
 
 namespace leat::checkpoint {
 

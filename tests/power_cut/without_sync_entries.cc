@@ -1,5 +1,5 @@
 // Mutant: the entries of directories are not synced.
-#include "checkpoint/sync.h"
+#include "storage/checkpoint/sync.h"
 
 namespace leat::checkpoint {
 

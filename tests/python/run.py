@@ -33,7 +33,7 @@ def main():
         paths += [str(own), str(packages)]
     package = os.environ.get("LEAT_PYTHON_PACKAGE", str(ROOT / "build/release/python"))
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join([package, *paths]), "PYTHONDONTWRITEBYTECODE": "1"}
-    variables.setdefault("LEAT_PROGRAM", str(ROOT / "build/release/apps/leat/leat"))
+    variables.setdefault("LEAT_PROGRAM", str(ROOT / "build/release/bin/leat"))
     command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", *arguments]
     os.execve(command[0], command, variables)
 

@@ -1,6 +1,6 @@
 """The estimators, with scikit-learn and without."""
 
-# folders: python learner
+# folders: python train/learner
 
 import pickle
 import subprocess

@@ -1,6 +1,6 @@
 """Calls the native module with random arguments: an exception is right, the end of the interpreter is not."""
 
-# folders: python learner
+# folders: python train/learner
 
 import os
 import random

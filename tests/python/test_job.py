@@ -1,6 +1,6 @@
 """Jobs as objects: what they say, and real processes."""
 
-# folders: python launcher
+# folders: python run/launcher
 
 import asyncio
 import collections

@@ -1,6 +1,6 @@
 """Models of Keras, exported by tf2onnx: the losses are those of Keras, and the weights come home."""
 
-# folders: onnx python
+# folders: compute/onnx python
 
 import os
 

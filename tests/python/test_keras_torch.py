@@ -1,6 +1,6 @@
 """Models of Keras 3 on PyTorch, exported by Keras itself: trained as by Keras, or refused before anything starts."""
 
-# folders: onnx python
+# folders: compute/onnx python
 
 import os
 

@@ -1,6 +1,6 @@
 """The native learner: arrays, errors, threads and forks."""
 
-# folders: learner python
+# folders: train/learner python
 
 import os
 import subprocess

@@ -1,6 +1,6 @@
 """Modules of PyTorch, trained by Leat's engine: losses and values are those of PyTorch."""
 
-# folders: onnx python
+# folders: compute/onnx python
 
 import copy
 import json

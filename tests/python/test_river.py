@@ -1,6 +1,6 @@
 """Models in the manner of River."""
 
-# folders: learner python
+# folders: train/learner python
 
 import copy
 import pickle

@@ -16,7 +16,7 @@ import time
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("LEAT_PROGRAM", str(ROOT / "build/release/apps/leat/leat"))
+PROGRAM = os.environ.get("LEAT_PROGRAM", str(ROOT / "build/release/bin/leat"))
 WITHOUT_LEDGER = os.environ.get("LEAT_WITHOUT_LEDGER", PROGRAM + "_without_ledger")
 EXAMPLES = ROOT / "examples"
 

@@ -1,6 +1,6 @@
 """A user's error is reported in one line with its place and values and exit status 2. Nothing is written."""
 
-# folders: job launcher
+# folders: job run/launcher
 
 import os
 import pathlib

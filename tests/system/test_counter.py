@@ -1,6 +1,6 @@
 """Every event counts once, despite killed processes. The model's parameters are the number of events applied."""
 
-# folders: protocol roles
+# folders: protocol run/roles
 
 import random
 import signal

@@ -1,6 +1,6 @@
 """A program of its own, as docs/cpp.md says: Leat is installed, examples/cpp is built against it and trains."""
 
-# folders: examples job launcher
+# folders: examples job run/launcher
 
 import os
 import pathlib

@@ -1,6 +1,6 @@
 """A damaged checkpoint is passed over: the one before takes its place, every event counts once, and the damaged one is kept aside."""
 
-# folders: checkpoint
+# folders: storage/checkpoint
 
 import json
 import os

@@ -1,6 +1,6 @@
 """The page of a job, looked at with a real browser."""
 
-# folders: observe/dashboard observe/http observe/history
+# folders: show/dashboard show/http show/history
 
 import contextlib
 import json

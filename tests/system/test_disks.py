@@ -1,6 +1,6 @@
 """Disks that fill up, and logs to look after."""
 
-# folders: checkpoint launcher
+# folders: storage/checkpoint run/launcher
 
 import contextlib
 import os

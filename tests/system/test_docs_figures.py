@@ -1,6 +1,6 @@
 """Figures in the documentation equal the output of their generators: tables, and the demo's picture."""
 
-# folders: docs bench sim
+# folders: docs bench lab/sim
 
 import json
 import os

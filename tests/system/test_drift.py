@@ -1,6 +1,6 @@
 """Prequential figures and drift alarms of complete jobs."""
 
-# folders: metrics
+# folders: base/metrics
 
 import math
 import pathlib

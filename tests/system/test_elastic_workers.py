@@ -1,6 +1,6 @@
 """Workers join, leave and stand by while a job runs. No event is lost, and fixed lanes give the same bits."""
 
-# folders: protocol roles
+# folders: protocol run/roles
 
 import contextlib
 import os

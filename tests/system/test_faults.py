@@ -1,6 +1,6 @@
 """Roles stop for a while, are replaced one after the other, join, leave and die in any order. Every event counts once."""
 
-# folders: protocol roles
+# folders: protocol run/roles
 
 import itertools
 import json

@@ -1,6 +1,6 @@
 """Jobs on emulated hosts that do not have what the job reads: workers read it from feeds, and every event counts once."""
 
-# folders: feed
+# folders: run/feed
 
 import json
 import re

@@ -1,6 +1,6 @@
 """Checkpoints of jobs on emulated hosts, of which only the coordinator's sees the job's directory."""
 
-# folders: transfer checkpoint
+# folders: storage/transfer storage/checkpoint
 
 import json
 import re

@@ -1,7 +1,7 @@
 """MNIST on emulated hosts, most of which have neither the files nor the job: killed as a whole, resumed on other hosts and
 at another size, and every event counts once."""
 
-# folders: feed transfer stream
+# folders: run/feed storage/transfer stream
 
 import json
 import shutil

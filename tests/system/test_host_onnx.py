@@ -1,6 +1,6 @@
 """Jobs whose network is an ONNX file, on emulated hosts that do not have it: every role fetches it once from a feed."""
 
-# folders: onnx feed
+# folders: compute/onnx run/feed
 
 import random
 import shutil

@@ -1,6 +1,6 @@
 """Complete jobs, run as a user runs them."""
 
-# folders: job launcher roles report
+# folders: job run/launcher run/roles show/report
 
 import gzip
 import json

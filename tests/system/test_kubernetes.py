@@ -1,6 +1,6 @@
 """The manifests in deploy/kubernetes, and a job that scales itself on a real control plane. Long tests build Kubernetes."""
 
-# folders: deploy/kubernetes control/scaler
+# folders: deploy/kubernetes net/rpc/scaler
 
 import hashlib
 import json

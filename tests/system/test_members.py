@@ -1,6 +1,6 @@
 """All-reduce with more than four members on one host, and jobs on two hosts."""
 
-# folders: collective protocol
+# folders: train/collective protocol
 
 import json
 import os

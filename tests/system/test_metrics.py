@@ -1,6 +1,6 @@
 """Metrics of all roles: what they export and who may read it, checked by Prometheus' own tools."""
 
-# folders: observe/prometheus observe/http
+# folders: show/prometheus show/http
 
 import json
 import os

@@ -1,6 +1,6 @@
 """MPI workers: bitwise the same training as without MPI, and a prompt end on a loss, from which the job resumes."""
 
-# folders: collective
+# folders: train/collective
 
 import json
 import os

@@ -1,6 +1,6 @@
 """A batch whose gradient is NaN is reported and counted once in every strategy, and changes no parameter."""
 
-# folders: step engine
+# folders: train/step compute/engine
 
 import math
 

@@ -1,6 +1,6 @@
 """Checkpoints in object storage: a job goes on from the bucket alone, and counts every event once."""
 
-# folders: object_store checkpoint
+# folders: storage/object_store storage/checkpoint
 
 import os
 import random

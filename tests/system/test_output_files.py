@@ -1,6 +1,6 @@
 """Files that a user names for a command's output: links, pipes, devices, modes, and full disks."""
 
-# folders: launcher job
+# folders: run/launcher job
 
 import os
 import stat

@@ -1,6 +1,6 @@
 """Several real jobs on one pool: a pool, an agent, and jobs that count their events."""
 
-# folders: pool
+# folders: run/pool
 
 import contextlib
 import json

@@ -1,6 +1,6 @@
 """Predictions of a job: the score of each event is in a topic of a real Kafka broker, once."""
 
-# folders: stream roles
+# folders: stream run/roles
 
 import json
 import os

@@ -1,6 +1,6 @@
 """Each slice is on two servers. A server that is killed at any point loses nothing, and nothing is trained again."""
 
-# folders: protocol ps
+# folders: protocol train/ps
 
 import os
 import signal

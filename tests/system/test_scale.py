@@ -1,6 +1,6 @@
 """The number of workers follows the load; commands set it, drain members and pause the job. Every event counts once."""
 
-# folders: protocol launcher
+# folders: protocol run/launcher
 
 import json
 import os

@@ -1,6 +1,6 @@
 """Servers join and leave while a job trains, and processes die at named points. Every event counts once."""
 
-# folders: protocol ps
+# folders: protocol train/ps
 
 import itertools
 import os

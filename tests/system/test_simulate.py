@@ -1,6 +1,6 @@
 """leat simulate: jobs on a simulated cluster."""
 
-# folders: sim
+# folders: lab/sim
 
 import random
 import re

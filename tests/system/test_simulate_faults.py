@@ -1,6 +1,6 @@
 """leat simulate --faults: thousands of small jobs with random faults count every event once, and a seed replays."""
 
-# folders: protocol sim
+# folders: protocol lab/sim
 
 import json
 import os

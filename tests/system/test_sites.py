@@ -1,6 +1,6 @@
 """Hosts in sites and zones: all slices in one site, replicas in another zone of it, and what crosses the link between."""
 
-# folders: topology protocol
+# folders: protocol/topology protocol
 
 import json
 import os

@@ -1,7 +1,7 @@
 """Roles that are slow are not taken for dead: batches and starts take longer than a role may be silent. A role that is
 alive, but hangs, is replaced."""
 
-# folders: protocol roles
+# folders: protocol run/roles
 
 import ctypes
 import os

@@ -1,6 +1,6 @@
 """Jobs in a Slurm allocation: what the script refuses, whole jobs by stand-ins of Slurm's commands, and in a real Slurm."""
 
-# folders: deploy/slurm collective
+# folders: deploy/slurm train/collective
 
 import contextlib
 import json

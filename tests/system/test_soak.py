@@ -1,6 +1,6 @@
 """leat soak: jobs with real processes and random faults count every event once, and nothing is left of them."""
 
-# folders: soak
+# folders: lab/soak
 
 import json
 import os

@@ -1,6 +1,6 @@
 """Standby coordinators that share nothing but the network with the coordinator: each has its own directory."""
 
-# folders: protocol control
+# folders: protocol net/rpc
 
 import json
 import signal

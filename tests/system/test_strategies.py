@@ -1,6 +1,6 @@
 """Every strategy counts every event once. Deterministic ones give the same bits despite losses and resumptions."""
 
-# folders: protocol step
+# folders: protocol train/step
 
 import hashlib
 import json

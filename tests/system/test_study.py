@@ -1,6 +1,6 @@
 """leat calibrate, study and advise: what a job's machines are worth."""
 
-# folders: study
+# folders: lab/study
 
 import csv
 import json

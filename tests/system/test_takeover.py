@@ -1,6 +1,6 @@
 """A coordinator that is killed, or stopped and replaced, while the other roles go on: nothing is trained again."""
 
-# folders: protocol roles
+# folders: protocol run/roles
 
 import json
 import os

@@ -1,6 +1,6 @@
 """The files that `--tensorboard` writes: read by Leat's own reader, and in the long tier by TensorBoard itself."""
 
-# folders: observe/tensorboard
+# folders: show/tensorboard
 
 import contextlib
 import json

@@ -1,6 +1,6 @@
 """`leat timeline`: what the processes of a job do, on one clock."""
 
-# folders: observe/timeline
+# folders: show/timeline base/recorder
 
 import collections
 import json

@@ -1,6 +1,6 @@
 """Mutual TLS on both planes: what each certificate may ask, and a cluster with one certificate for each role."""
 
-# folders: net control
+# folders: net net/rpc
 
 import os
 import shutil

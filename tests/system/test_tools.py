@@ -1,6 +1,6 @@
 """leat devices, graph, export and --version."""
 
-# folders: graph onnx hosts
+# folders: compute/graph compute/onnx lab/hosts
 
 import json
 import os
@@ -39,7 +39,7 @@ def test_different_sources_have_different_versions(tmp_path):
     tree.mkdir()
 
     def version():
-        subprocess.run(["cmake", f"-DSOURCE={tree}", "-DVERSION=0.1.0", f"-DTEMPLATE={leat.ROOT}/src/roles/version.cc.in",
+        subprocess.run(["cmake", f"-DSOURCE={tree}", "-DVERSION=0.1.0", f"-DTEMPLATE={leat.ROOT}/src/run/roles/version.cc.in",
                         f"-DOUTPUT={output}", "-P", leat.ROOT / "cmake/WriteVersion.cmake"], check=True)
         return re.search(r'return "(.*?)"', output.read_text())[1]
 
@@ -253,7 +253,7 @@ def test_packages_that_are_installed_make_cmake_look_again(tmp_path):
 
 
 def test_what_changed_is_built_again_wherever_it_is(tmp_path):
-    folders = ["src", "apps", "python", "bench", "fuzz", "tests", "tools", "examples", "cmake", "deploy"]
+    folders = ["src", "python", "bench", "fuzz", "tests", "tools", "examples", "cmake", "deploy"]
     for folder in folders:
         (tmp_path / folder).mkdir()
     for name in ["CMakeLists.txt", "CMakePresets.json"]:

@@ -2,7 +2,7 @@
 that fits. Any other peer is refused with one line in the log; all roles stay alive and the job's result is exact.
 """
 
-# folders: net control
+# folders: net net/rpc
 
 import collections
 import contextlib

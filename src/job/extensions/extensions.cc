@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "onnx/layer.h"
+#include "compute/onnx/layer.h"
 
 namespace leat::job {
 namespace {

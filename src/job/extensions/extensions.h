@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/config/config.h"
-#include "nn/layer.h"
+#include "compute/nn/layer.h"
 #include "protocol/placement.h"
 #include "stream/source.h"
 

@@ -7,8 +7,8 @@
 
 #include "base/testing.h"
 #include "job/testing.h"
-#include "nn/layers/settings.h"
-#include "ops/ops.h"
+#include "compute/nn/layers/settings.h"
+#include "compute/ops/ops.h"
 #include "stream/memory_source.h"
 
 namespace leat::job {

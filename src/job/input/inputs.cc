@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "base/rng.h"
-#include "checkpoint/file.h"
+#include "storage/checkpoint/file.h"
 #include "job/job.h"
 #include "stream/identity.h"
 

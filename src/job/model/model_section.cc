@@ -6,7 +6,7 @@
 
 #include "job/extensions/extensions.h"
 #include "job/input/schema_files.h"
-#include "onnx/layer.h"
+#include "compute/onnx/layer.h"
 
 namespace leat::job {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "base/config/config.h"
 #include "job/job.h"
-#include "nn/model.h"
+#include "compute/nn/model.h"
 #include "stream/schema.h"
 
 namespace leat::job {

@@ -16,7 +16,7 @@
 #include "net/handshake/handshake_socket.h"
 #include "net/poller.h"
 #include "net/security/refusal_log.h"
-#include "wire/handshake.h"
+#include "net/frames/handshake.h"
 
 namespace leat::net {
 namespace {

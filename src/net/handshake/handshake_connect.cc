@@ -13,7 +13,7 @@
 #include "net/handshake/handshake_socket.h"
 #include "net/poller.h"
 #include "net/silence.h"
-#include "wire/handshake.h"
+#include "net/frames/handshake.h"
 
 namespace leat::net {
 namespace {

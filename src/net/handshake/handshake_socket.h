@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "net/address.h"
 #include "net/transport.h"
-#include "wire/handshake.h"
+#include "net/frames/handshake.h"
 
 namespace leat::net {
 

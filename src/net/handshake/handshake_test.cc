@@ -20,7 +20,7 @@
 #include "net/address.h"
 #include "net/same_host/descriptor.h"
 #include "net/testing.h"
-#include "wire/frame.h"
+#include "net/frames/frame.h"
 
 namespace leat::net {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "metrics/metrics.h"
+#include "base/metrics/metrics.h"
 #include "net/http/exchange.h"
 #include "net/http/own_names.h"
 #include "net/security/certificate_roles.h"

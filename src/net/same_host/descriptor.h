@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "files/descriptor.h"
+#include "base/files/descriptor.h"
 
 namespace leat::net {
 

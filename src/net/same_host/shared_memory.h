@@ -14,7 +14,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "tensor/buffer.h"
+#include "compute/tensor/buffer.h"
 
 namespace leat::net {
 

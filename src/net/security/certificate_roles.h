@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "wire/handshake.h"
+#include "net/frames/handshake.h"
 
 namespace leat::net {
 
@@ -90,8 +90,8 @@ inline CertificateRoles RolesThatListen(wire::PortKind port_kind) {
 }
 
 // The roles that may connect to a port. The requests that each of them may make are limited further by the
-// control port (control/permission.h), by servers (ps/server_shell.cc), by members of a group
-// (collective/port.h) and by feeds (feed/server.h).
+// control port (net/rpc/permission.h), by servers (train/ps/server_shell.cc), by members of a group
+// (train/collective/port.h) and by feeds (run/feed/server.h).
 inline CertificateRoles RolesThatConnect(wire::PortKind port_kind) {
   switch (port_kind) {
     case wire::PortKind::kControl:

@@ -16,7 +16,7 @@
 #include "net/tcp/tcp.h"
 #include "net/testing.h"
 #include "protocol/messages_data.h"
-#include "wire/frame.h"
+#include "net/frames/frame.h"
 
 namespace leat::net {
 namespace {

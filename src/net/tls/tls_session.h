@@ -15,7 +15,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "net/security/certificate_roles.h"
-#include "wire/handshake.h"
+#include "net/frames/handshake.h"
 
 struct ssl_st;
 struct ssl_ctx_st;

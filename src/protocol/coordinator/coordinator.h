@@ -23,8 +23,8 @@
 #include "protocol/messages_control.h"
 #include "protocol/placement.h"
 #include "protocol/strategy.h"
-#include "topology/near_partitions.h"
-#include "topology/topology_settings.h"
+#include "protocol/topology/near_partitions.h"
+#include "protocol/topology/topology_settings.h"
 
 namespace leat::protocol {
 

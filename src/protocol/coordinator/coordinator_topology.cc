@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "protocol/coordinator/coordinator_state.h"
-#include "topology/server_hosts.h"
+#include "protocol/topology/server_hosts.h"
 
 namespace leat::protocol {
 

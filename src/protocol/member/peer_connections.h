@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "fields/fields.h"
+#include "base/fields/fields.h"
 
 namespace leat::protocol {
 

@@ -25,7 +25,7 @@
 #include <deque>
 #include <vector>
 
-#include "fields/fields.h"
+#include "base/fields/fields.h"
 
 namespace leat::protocol {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "optim/moments.h"
+#include "compute/optim/moments.h"
 
 namespace leat::protocol {
 

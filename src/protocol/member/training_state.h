@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "optim/mean.h"
-#include "optim/optimizer.h"
+#include "compute/optim/mean.h"
+#include "compute/optim/optimizer.h"
 #include "protocol/parameters.h"
 #include "protocol/slice.h"
 #include "protocol/strategy.h"
@@ -51,7 +51,7 @@ class TrainingState {
   Status Adopt(Header header, std::span<const float> memory, size_t partitions);
 
   // Applies one step, with the parameters' gradients or, if there are any, the sum of `terms`: Σ weight ·
-  // gradient over all lanes (optim/mean.h), which have `events` > 0 events. Changes the gradients unless
+  // gradient over all lanes (compute/optim/mean.h), which have `events` > 0 events. Changes the gradients unless
   // there are terms. `rate`: factor on the learning rate. `moments`: those of all lanes, merged in their
   // order; only if the job has a variable of the role kMoments.
   void Apply(uint64_t events, const GradientTerms& terms = {}, float rate = 1,

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "optim/moments.h"
+#include "compute/optim/moments.h"
 
 namespace leat::protocol {
 namespace {

@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "fields/fields.h"
+#include "base/fields/fields.h"
 
 namespace leat::pool {
 

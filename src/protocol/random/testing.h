@@ -1,12 +1,12 @@
 // Random values and texts of the types whose codec is their own, or whose fields depend on each other: for
-// the tests of messages, records and frames (fields/testing.h).
+// the tests of messages, records and frames (base/fields/testing.h).
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "fields/testing.h"
+#include "base/fields/testing.h"
 #include "protocol/cut.h"
 #include "protocol/messages_control.h"
 #include "protocol/messages_data.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "fields/codec.h"
-#include "fields/most_bytes.h"
+#include "base/fields/codec.h"
+#include "base/fields/most_bytes.h"
 
 namespace leat::protocol {
 

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/rng.h"
-#include "fields/codec.h"
+#include "base/fields/codec.h"
 #include "protocol/server/slice_ledgers.h"
 
 namespace leat::protocol {

@@ -5,7 +5,7 @@
 #include <bit>
 
 #include "base/rng.h"
-#include "optim/moments.h"
+#include "compute/optim/moments.h"
 #include "protocol/server/server.h"
 
 namespace leat::protocol {

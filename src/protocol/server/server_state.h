@@ -11,8 +11,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "optim/mean.h"
-#include "optim/moments.h"
+#include "compute/optim/mean.h"
+#include "compute/optim/moments.h"
 #include "protocol/server/ledger_reports.h"
 #include "protocol/server/server.h"
 #include "protocol/server/slice_ledgers.h"

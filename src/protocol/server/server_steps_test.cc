@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "base/rng.h"
-#include "optim/mean.h"
+#include "compute/optim/mean.h"
 #include "protocol/server/server.h"
 
 namespace leat::protocol {

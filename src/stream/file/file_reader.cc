@@ -15,7 +15,7 @@
 
 #include "base/exit_status.h"
 #include "base/text.h"
-#include "files/descriptor.h"
+#include "base/files/descriptor.h"
 #include "stream/file/kind.h"
 
 namespace leat::stream {

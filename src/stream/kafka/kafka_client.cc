@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "base/log.h"
-#include "threads/thread.h"
+#include "base/threads/thread.h"
 
 namespace leat::stream {
 namespace {

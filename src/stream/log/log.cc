@@ -11,7 +11,7 @@
 #include <map>
 #include <numeric>
 
-#include "files/descriptor.h"
+#include "base/files/descriptor.h"
 #include "stream/log/log_layout.h"
 #include "stream/log/log_writer.h"
 

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "base/multiversion.h"
-#include "fields/word.h"
+#include "base/fields/word.h"
 #include "stream/decode/formats.h"
 #include "stream/decode/row_writer.h"
-#include "tensor/bf16.h"
+#include "compute/tensor/bf16.h"
 
 namespace leat::stream {
 namespace {

@@ -4,7 +4,7 @@
 // Workers stay with their partitions, because a source that reads a partition ahead (Kafka's) discards what
 // other workers train of it. Partitions with free splits, or with some to come, are shared out among the
 // workers that ask for work; with more workers than partitions, several read the same. Where the copies of
-// partitions are known, a worker's are near it (topology/near_partitions.h). A worker gets splits of other
+// partitions are known, a worker's are near it (protocol/topology/near_partitions.h). A worker gets splits of other
 // partitions only when its own have none. Splits that were leased before go first, whoever asks.
 //
 // Pure state, part of the coordinator. Not thread-safe.
@@ -19,7 +19,7 @@
 
 #include "protocol/coordinator/leases/lease_book.h"
 #include "protocol/coordinator/leases/partition_cursors.h"
-#include "topology/near_partitions.h"
+#include "protocol/topology/near_partitions.h"
 
 namespace leat::protocol {
 

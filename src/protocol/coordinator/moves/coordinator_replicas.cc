@@ -11,7 +11,7 @@
 #include "protocol/coordinator/coordinator_state.h"
 #include "protocol/coordinator/moves/rebalance.h"
 #include "protocol/coordinator/moves/replica_plan.h"
-#include "topology/server_hosts.h"
+#include "protocol/topology/server_hosts.h"
 
 namespace leat::protocol {
 

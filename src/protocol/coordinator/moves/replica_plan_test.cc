@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/rng.h"
-#include "topology/server_hosts.h"
+#include "protocol/topology/server_hosts.h"
 
 namespace leat::protocol {
 namespace {

@@ -10,11 +10,11 @@
 
 #include "base/ids.h"
 #include "base/status.h"
-#include "fields/fields.h"
+#include "base/fields/fields.h"
 #include "protocol/cut.h"
 #include "protocol/messages_control.h"
 #include "protocol/strategy.h"
-#include "topology/host_place.h"
+#include "protocol/topology/host_place.h"
 
 namespace leat::protocol {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "fields/fields.h"
+#include "base/fields/fields.h"
 #include "protocol/cut.h"
 #include "protocol/messages_control.h"
 

@@ -1,0 +1,117 @@
+// leat dashboard: the page of a job that is over, and the way to that of one that runs.
+#include <cstdio>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "base/exit_status.h"
+#include "base/log.h"
+#include "cli/commands.h"
+#include "cli/common_options.h"
+#include "net/rpc/client.h"
+#include "run/launcher/admin.h"
+#include "run/launcher/security.h"
+#include "run/launcher/signals.h"
+#include "run/launcher/token.h"
+#include "show/history/history_file.h"
+#include "show/http/view_token.h"
+#include "cli/observer_listener.h"
+#include "base/threads/stop_event.h"
+
+namespace leat {
+namespace {
+
+constexpr Duration kLookAtFile = std::chrono::seconds(1);  // at a file that may grow
+
+struct DashboardOptions {
+  std::string directory;
+  std::string listen = "127.0.0.1:0";
+  bool link = false;
+  std::string coordinator;
+  SecurityOptions security;
+};
+
+int ShowLink(const DashboardOptions& a) {
+  if (a.coordinator.empty())
+    throw std::invalid_argument("dashboard --link needs --coordinator, the address of the running job");
+  const launcher::Security security = a.security.Read();
+  const std::string token = OrThrow(launcher::UserToken());
+  auto client = control::ControlClient::Make(a.coordinator, token, security.tls);
+  const std::string address = OrThrow(launcher::AskStatus(*client, std::chrono::seconds(5))).dashboard;
+  if (address.empty())
+    throw std::invalid_argument("the coordinator at " + a.coordinator + " was started without --dashboard");
+  std::printf("%s\n",
+              observe::DashboardLink(address, security.tls != nullptr, observe::ViewToken(token)).c_str());
+  return 0;
+}
+
+// Serves the page from the job's directory. If the job still runs, the page follows it.
+int ServeDashboard(const DashboardOptions& a) {
+  launcher::BlockSignals();
+  const launcher::Security security = a.security.Read();
+  observe::HistoryReader reader(a.directory);
+  if (const auto read = reader.Update(); !read.ok()) {
+    if (read.status().code() != Code::kDataLoss || reader.history().empty())
+      throw std::invalid_argument("--directory " + a.directory +
+                                  " has no history of a job: " + read.status().message());
+    spdlog::warn("{}; the page shows what is before it", read.status().message());
+  }
+  const auto user = launcher::UserToken();
+  const std::string token = user.ok() ? *user : launcher::RandomToken();
+  const DashboardListener page =
+      ListenForDashboard({.option = "--listen", .address = a.listen, .token = token, .security = security});
+  StopEvent stop;
+  const launcher::SignalWatch signals([&](int) { stop.Set(); });
+  const auto show = [&] {
+    page.monitor->Load(reader.history(), reader.status());
+    if (page.monitor->present()->reading.phase == "ended") page.monitor->Close();
+  };
+  show();
+  std::printf(
+      "%s\n",
+      observe::DashboardLink(page.address, security.tls != nullptr, observe::ViewToken(token)).c_str());
+  std::fflush(stdout);
+  const MonotonicClock clock;
+  const double unix_s = Seconds(UnixTime());
+  observe::HistoryGrowth growth(clock.Now(), unix_s - reader.history().end_s());
+  do {
+    page.monitor->SetLive(growth.live(clock.Now()));
+    const auto changed = reader.Update();
+    if (!changed.ok() || !*changed) continue;
+    growth.OnGrowth(clock.Now());
+    show();
+  } while (!stop.Await(kLookAtFile));
+  return 0;
+}
+
+}  // namespace
+
+void AddDashboardCommand(CLI::App& app, int* result) {
+  const auto a = std::make_shared<DashboardOptions>();
+  auto* command =
+      app.add_subcommand("dashboard", "show a job in a browser: one that is over, or one that runs");
+  auto* directory =
+      command->add_option("--directory", a->directory, "serve the page of the job in this directory");
+  directory->check(CLI::ExistingDirectory);
+  command->add_option("--listen", a->listen, "address for the page of --directory; port 0: any free port")
+      ->capture_default_str();
+  command
+      ->add_flag(
+          "--link", a->link,
+          "print a link to the page of a running job, which was started with --dashboard; it has the view "
+          "token")
+      ->excludes(directory);
+  command->add_option("--coordinator", a->coordinator, "address of the running job, HOST:PORT, for --link");
+  AddSecurity(command, &a->security);
+  command->callback([a, result] {
+    if (!a->link && a->directory.empty()) {
+      throw std::invalid_argument(
+          "dashboard needs --directory with the directory of a job, or --link and --coordinator with the "
+          "address of "
+          "a running one");
+    }
+    *result = a->link ? ShowLink(*a) : ServeDashboard(*a);
+  });
+}
+
+}  // namespace leat

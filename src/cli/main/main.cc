@@ -1,0 +1,6 @@
+// The `leat` program.
+#include "cli/leat.h"
+
+int main(int argc, char** argv) {
+  return leat::Main(argc, argv);
+}

@@ -1,0 +1,126 @@
+#include "compute/ops/elementwise/arithmetic.h"
+
+#include "compute/ops/elementwise/transcendental.h"
+#include "compute/ops/logic/logic.h"
+#include "compute/ops/shape/broadcast.h"
+
+namespace leat::ops {
+
+InputGrads Add::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  const Value dy = *output_grads[0];
+  return {ReduceToShape(graph, dy, graph.shape(node.inputs[0])),
+          ReduceToShape(graph, dy, graph.shape(node.inputs[1]))};
+}
+
+InputGrads Sub::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  const Value dy = *output_grads[0];
+  const Value db = ReduceToShape(graph, dy, graph.shape(node.inputs[1]));
+  return {ReduceToShape(graph, dy, graph.shape(node.inputs[0])), graph.Make<Neg>({db})};
+}
+
+InputGrads Mul::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  const Value a = node.inputs[0], b = node.inputs[1], dy = *output_grads[0];
+  return {ReduceToShape(graph, graph.Make<Mul>({dy, b}), graph.shape(a)),
+          ReduceToShape(graph, graph.Make<Mul>({dy, a}), graph.shape(b))};
+}
+
+InputGrads Div::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  // y = a / b: da = dy / b, db = -dy y / b.
+  const Value a = node.inputs[0], b = node.inputs[1], y{node.index, 0}, dy = *output_grads[0];
+  const Value quotient = graph.Make<Div>({dy, b});
+  const Value db = graph.Make<Neg>({graph.Make<Mul>({quotient, y})});
+  return {ReduceToShape(graph, quotient, graph.shape(a)), ReduceToShape(graph, db, graph.shape(b))};
+}
+
+InputGrads Neg::Gradient(Graph& graph, const Node&, OutputGrads output_grads) const {
+  return {graph.Make<Neg>({*output_grads[0]})};
+}
+
+InputGrads Abs::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  return {graph.Make<Mul>({*output_grads[0], graph.Make<Sign>({node.inputs[0]})})};
+}
+
+InputGrads Scale::Gradient(Graph& graph, const Node&, OutputGrads output_grads) const {
+  return {graph.Make<Scale>({*output_grads[0]}, factor)};
+}
+
+std::string Scale::attributes() const {
+  std::string text = "factor=" + graph::ToString(factor);
+  if (offset != 0) text += " offset=" + graph::ToString(offset);
+  return text;
+}
+
+InputGrads Square::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  return {graph.Make<Mul>({*output_grads[0], graph.Make<Scale>({node.inputs[0]}, 2.0f)})};
+}
+
+InputGrads Sqrt::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  // y = √x: dx = dy / 2y.
+  const Value y{node.index, 0};
+  const Value zero = graph.Make<Constant>({}, 0.0f);
+  const Value slope = graph.Make<Div>({*output_grads[0], graph.Make<Scale>({y}, 2.0f)});
+  return {graph.Make<Where>({graph.Make<Equal>({y, zero}), zero, slope})};
+}
+
+InputGrads Rsqrt::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  // y = x^-½: dx = -½ y³ dy.
+  const Value y{node.index, 0};
+  const Value cube = graph.Make<Mul>({graph.Make<Square>({y}), y});
+  return {graph.Make<Mul>({*output_grads[0], graph.Make<Scale>({cube}, -0.5f)})};
+}
+
+InputGrads Reciprocal::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  // y = 1 / x: dx = -y² dy.
+  const Value slope = graph.Make<Neg>({graph.Make<Square>({Value{node.index, 0}})});
+  return {graph.Make<Mul>({*output_grads[0], slope})};
+}
+
+InputGrads Pow::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  // y = a^b: da = dy b a^(b-1), db = dy y log a. Where b or y is 0 the derivative is 0, but the formula gives
+  // 0 · ∞.
+  const Value a = node.inputs[0], b = node.inputs[1], y{node.index, 0}, dy = *output_grads[0];
+  const Value zero = graph.Make<Constant>({}, 0.0f);
+  const Value lower = graph.Make<Pow>({a, graph.Make<Scale>({b}, 1.0f, -1.0f)});
+  const Value by_a = graph.Make<Where>(
+      {graph.Make<Equal>({b, zero}), zero, graph.Make<Mul>({dy, graph.Make<Mul>({b, lower})})});
+  const Value by_b = graph.Make<Where>({graph.Make<Equal>({y, zero}), zero,
+                                        graph.Make<Mul>({dy, graph.Make<Mul>({y, graph.Make<Log>({a})})})});
+  return {ReduceToShape(graph, by_a, graph.shape(a)), ReduceToShape(graph, by_b, graph.shape(b))};
+}
+
+InputGrads Power::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  const Value x = node.inputs[0], dy = *output_grads[0];
+  if (exponent == 0) return {std::nullopt};
+  if (exponent == 1) return {dy};
+  if (exponent == 2) return {graph.Make<Mul>({dy, graph.Make<Scale>({x}, 2.0f)})};
+  const Value slope = graph.Make<Scale>({graph.Make<Power>({x}, exponent - 1)}, exponent);
+  const Value dx = graph.Make<Mul>({dy, slope});
+  if (exponent < 0 || exponent > 1) return {dx};
+  const Value zero = graph.Make<Constant>({}, 0.0f);
+  return {graph.Make<Where>({graph.Make<Equal>({x, zero}), zero, dx})};
+}
+
+namespace {
+
+// Passes dy to the input that was chosen: the first where `first` holds, half to each where both are equal.
+InputGrads Choose(Graph& graph, const Node& node, Value first, Value dy) {
+  const Value zero = graph.Make<Constant>({}, 0.0f);
+  const Value equal = graph.Make<Equal>(node.inputs), half = graph.Make<Scale>({dy}, 0.5f);
+  const auto share = [&](size_t i, Value by_first, Value by_second) {
+    const Value chosen = graph.Make<Where>({first, by_first, by_second});
+    return ReduceToShape(graph, graph.Make<Where>({equal, half, chosen}), graph.shape(node.inputs[i]));
+  };
+  return {share(0, dy, zero), share(1, zero, dy)};
+}
+
+}  // namespace
+
+InputGrads Minimum::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  return Choose(graph, node, graph.Make<Less>(node.inputs), *output_grads[0]);
+}
+
+InputGrads Maximum::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  return Choose(graph, node, graph.Make<Greater>(node.inputs), *output_grads[0]);
+}
+
+}  // namespace leat::ops

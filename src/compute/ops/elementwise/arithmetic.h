@@ -1,0 +1,110 @@
+// Arithmetic, element by element.
+#pragma once
+
+#include "compute/ops/op.h"
+
+namespace leat::ops {
+
+// a + b, broadcast.
+struct Add final : Named<BinaryOp, "add"> {
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+// a - b, broadcast.
+struct Sub final : Named<BinaryOp, "sub"> {
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+// a * b, broadcast.
+struct Mul final : Named<BinaryOp, "mul"> {
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+// a / b, broadcast.
+struct Div final : Named<BinaryOp, "div"> {
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+// -x.
+struct Neg final : Named<UnaryOp, "neg"> {
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+// |x|; its gradient is sign(x) dy, 0 at 0.
+struct Abs final : Named<UnaryOp, "abs"> {
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+// -1, 0 or 1 as x is negative, zero or positive. No gradient flows through it.
+using Sign = Named<WithoutGradient<UnaryOp>, "sign">;
+
+// factor · x + offset, with constants factor and offset.
+struct Scale final : Named<UnaryOp, "scale"> {
+  explicit Scale(float f, float o = 0) : factor(f), offset(o) {}
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+  std::string attributes() const override;
+
+  const float factor;
+  const float offset;
+};
+
+// x times x.
+struct Square final : Named<UnaryOp, "square"> {
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+// The square root of x. No gradient flows where x is 0: norms and standard deviations are square roots.
+struct Sqrt final : Named<UnaryOp, "sqrt"> {
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+// 1 / √x.
+struct Rsqrt final : Named<UnaryOp, "rsqrt"> {
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+// 1 / x.
+struct Reciprocal final : Named<UnaryOp, "reciprocal"> {
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+// Powers.
+//
+// a^b, broadcast, as std::pow: NaN for a negative a unless b is a whole number. No gradient flows to b where
+// a^b is 0.
+struct Pow final : Named<BinaryOp, "pow"> {
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+// x^exponent, with a constant exponent. For a root, an exponent between 0 and 1, no gradient flows where x is
+// 0.
+struct Power final : Named<UnaryOp, "power"> {
+  explicit Power(float e) : exponent(e) {}
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+  std::string attributes() const override { return "exponent=" + graph::ToString(exponent); }
+
+  const float exponent;
+};
+
+// Rounding to a whole number. No gradient flows.
+//
+// The largest whole number <= x.
+using Floor = Named<WithoutGradient<UnaryOp>, "floor">;
+
+// The smallest whole number >= x.
+using Ceil = Named<WithoutGradient<UnaryOp>, "ceil">;
+
+// The nearest whole number; ties to even.
+using Round = Named<WithoutGradient<UnaryOp>, "round">;
+
+// The minimum and maximum of two, broadcast. NaN if either is NaN. If both are equal, each gets half of the
+// gradient.
+struct Minimum final : Named<BinaryOp, "minimum"> {
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+struct Maximum final : Named<BinaryOp, "maximum"> {
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+}  // namespace leat::ops

@@ -1,0 +1,98 @@
+#include "compute/ops/matrix/matmul.h"
+
+#include <stdexcept>
+
+#include "compute/ops/matrix/operands.h"
+#include "compute/ops/shape/broadcast.h"
+
+namespace leat::ops {
+namespace {
+
+Shape MatrixOf(const Shape& shape) {
+  return Shape(shape.sizes().last(2));
+}
+
+// With A = a or aᵀ, B likewise and y = A B: dA = dy Bᵀ and dB = Aᵀ dy, each transposed back.
+template <class Product>
+std::pair<Value, Value> ProductGrads(Graph& graph, const Node& node, const Product& op, Value dy) {
+  const Value a = node.inputs[0], b = node.inputs[1];
+  const Value da = op.transpose_a ? graph.Make<Product>({b, dy}, op.transpose_b, true)
+                                  : graph.Make<Product>({dy, b}, false, !op.transpose_b);
+  const Value db = op.transpose_b ? graph.Make<Product>({dy, a}, true, op.transpose_a)
+                                  : graph.Make<Product>({a, dy}, !op.transpose_a, false);
+  return {da, db};
+}
+
+}  // namespace
+
+MatMulSizes MatMulSizesOf(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b) {
+  const std::string operands =
+      "a" + a.ToString() + (transpose_a ? "ᵀ" : "") + " x b" + b.ToString() + (transpose_b ? "ᵀ" : "");
+  if (a.rank() != 2 || b.rank() != 2) throw std::invalid_argument(operands + ": both must be matrices");
+  const int64_t k = a[transpose_a ? 0 : 1], other = b[transpose_b ? 1 : 0];
+  if (k != other) {
+    throw std::invalid_argument(operands + ": inner sizes " + std::to_string(k) + " and " +
+                                std::to_string(other) + " differ");
+  }
+  return {.m = a[transpose_a ? 1 : 0], .n = b[transpose_b ? 0 : 1], .k = k};
+}
+
+std::vector<TensorType> MatMul::Infer(Types inputs) const {
+  graph::CheckInputCount(inputs, 2);
+  CheckOperands(inputs);
+  const MatMulSizes sizes = MatMulSizesOf(inputs[0].shape, inputs[1].shape, transpose_a, transpose_b);
+  return {{DType::kF32, {sizes.m, sizes.n}}};
+}
+
+InputGrads MatMul::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  const auto [da, db] = ProductGrads(graph, node, *this, *output_grads[0]);
+  return {da, db};
+}
+
+std::string MatMul::attributes() const {
+  std::string text;
+  if (transpose_a) text += "transpose_a=true";
+  if (transpose_b) text += std::string(text.empty() ? "" : " ") + "transpose_b=true";
+  return text;
+}
+
+double MatMul::flops(Types inputs, Types outputs) const {
+  const Shape& a = inputs[0].shape;
+  const int64_t k = a[a.rank() - (transpose_a ? 2 : 1)];
+  return 2.0 * static_cast<double>(outputs[0].shape.elements()) * static_cast<double>(k);
+}
+
+Shape BatchOf(const Shape& shape) {
+  return Shape(shape.sizes().first(shape.rank() - 2));
+}
+
+std::vector<TensorType> BatchMatMul::Infer(Types inputs) const {
+  graph::CheckInputCount(inputs, 2);
+  CheckOperands(inputs);
+  const Shape &a = inputs[0].shape, &b = inputs[1].shape;
+  if (a.rank() < 2 || b.rank() < 2) {
+    throw std::invalid_argument("a" + a.ToString() + " x b" + b.ToString() + ": both need at least two axes");
+  }
+  const MatMulSizes sizes = MatMulSizesOf(MatrixOf(a), MatrixOf(b), transpose_a, transpose_b);
+  const Shape batch = BroadcastShape(BatchOf(a), BatchOf(b));
+  std::vector<int64_t> all(batch.sizes().begin(), batch.sizes().end());
+  all.insert(all.end(), {sizes.m, sizes.n});
+  return {{DType::kF32, Shape(all)}};
+}
+
+InputGrads BatchMatMul::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  // The gradient of a broadcast input is summed over the batch.
+  const auto [da, db] = ProductGrads(graph, node, *this, *output_grads[0]);
+  return {ReduceToShape(graph, da, graph.shape(node.inputs[0])),
+          ReduceToShape(graph, db, graph.shape(node.inputs[1]))};
+}
+
+std::string BatchMatMul::attributes() const {
+  return MatMul(transpose_a, transpose_b).attributes();
+}
+
+double BatchMatMul::flops(Types inputs, Types outputs) const {
+  return MatMul(transpose_a, transpose_b).flops(inputs, outputs);
+}
+
+}  // namespace leat::ops

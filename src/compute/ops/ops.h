@@ -1,0 +1,42 @@
+// Includes all ops, for code that builds graphs.
+#pragma once
+
+#include "compute/ops/activation/activation.h"       // IWYU pragma: export
+#include "compute/ops/convolution/conv2d.h"          // IWYU pragma: export
+#include "compute/ops/convolution/conv2d_bias.h"     // IWYU pragma: export
+#include "compute/ops/convolution/pool.h"            // IWYU pragma: export
+#include "compute/ops/elementwise/arithmetic.h"      // IWYU pragma: export
+#include "compute/ops/elementwise/cast.h"            // IWYU pragma: export
+#include "compute/ops/elementwise/transcendental.h"  // IWYU pragma: export
+#include "compute/ops/index/embedding.h"             // IWYU pragma: export
+#include "compute/ops/index/gather.h"                // IWYU pragma: export
+#include "compute/ops/index/gather_elements.h"       // IWYU pragma: export
+#include "compute/ops/index/one_hot.h"               // IWYU pragma: export
+#include "compute/ops/index/range.h"                 // IWYU pragma: export
+#include "compute/ops/logic/logic.h"                 // IWYU pragma: export
+#include "compute/ops/loss/errors.h"                 // IWYU pragma: export
+#include "compute/ops/loss/shares.h"                 // IWYU pragma: export
+#include "compute/ops/loss/softmax.h"                // IWYU pragma: export
+#include "compute/ops/loss/softmax_cross_entropy.h"  // IWYU pragma: export
+#include "compute/ops/matrix/bias_add.h"             // IWYU pragma: export
+#include "compute/ops/matrix/dense.h"                // IWYU pragma: export
+#include "compute/ops/matrix/matmul.h"               // IWYU pragma: export
+#include "compute/ops/normalize/batch_norm.h"        // IWYU pragma: export
+#include "compute/ops/normalize/dropout.h"           // IWYU pragma: export
+#include "compute/ops/normalize/layer_norm.h"        // IWYU pragma: export
+#include "compute/ops/normalize/moments.h"           // IWYU pragma: export
+#include "compute/ops/sequence/attention.h"          // IWYU pragma: export
+#include "compute/ops/sequence/gru.h"                // IWYU pragma: export
+#include "compute/ops/sequence/lengths.h"            // IWYU pragma: export
+#include "compute/ops/sequence/lstm.h"               // IWYU pragma: export
+#include "compute/ops/sequence/recurrent.h"          // IWYU pragma: export
+#include "compute/ops/sequence/rnn.h"                // IWYU pragma: export
+#include "compute/ops/shape/arg_extremes.h"          // IWYU pragma: export
+#include "compute/ops/shape/broadcast.h"             // IWYU pragma: export
+#include "compute/ops/shape/concat.h"                // IWYU pragma: export
+#include "compute/ops/shape/cumsum.h"                // IWYU pragma: export
+#include "compute/ops/shape/reduce.h"                // IWYU pragma: export
+#include "compute/ops/shape/reshape.h"               // IWYU pragma: export
+#include "compute/ops/shape/slice.h"                 // IWYU pragma: export
+#include "compute/ops/shape/split.h"                 // IWYU pragma: export
+#include "compute/ops/shape/transpose.h"             // IWYU pragma: export

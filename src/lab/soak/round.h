@@ -1,0 +1,31 @@
+// A round of `leat soak`: runs a job with real processes and its faults, and checks the number of events that
+// the job has counted.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "run/launcher/processes.h"
+#include "lab/soak/round_plan.h"
+
+namespace leat::soak {
+
+struct RoundSettings {
+  std::string folder;  // new, and absolute: for the job, the logs and what hosts keep for a while
+  bool hosts = false;  // each process is on a host of its own; after hosts::EnterNamespaces
+  std::function<bool()> interrupted;
+};
+
+struct RoundResult {
+  std::string failure;  // a line; empty: each event has counted once
+  uint64_t lost = 0, twice = 0;
+  uint64_t published = 0, counted = 0;
+  uint32_t deaths = 0;  // processes killed by faults
+  bool interrupted = false;
+};
+
+// Ends everything that it starts. `processes` has no other children.
+RoundResult RunRound(const RoundPlan& plan, const RoundSettings& settings, launcher::Processes& processes);
+
+}  // namespace leat::soak

@@ -1,0 +1,354 @@
+// gRPC calls back on threads of its own. A thread of this server accepts connections, with the handshakes of
+// TLS, and gRPC gets the inside, as in net/rpc/server.cc.
+#include "net/rpc/scaler/scaler_server.h"
+
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <grpcpp/server_posix.h>
+
+#include <atomic>
+#include <future>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "net/rpc/rpc.h"
+#include "net/rpc/scaler/external_scaler.pb.h"
+#include "net/address.h"
+#include "net/handshake/handshake.h"
+#include "net/loop.h"
+#include "net/tls/tls_pump.h"
+#include "base/threads/thread.h"
+
+namespace leat::control {
+namespace {
+
+using grpc::StatusCode;
+
+constexpr std::string_view kService = "/externalscaler.ExternalScaler/";
+constexpr auto kFarewell = std::chrono::milliseconds(300);
+// A KEDA operator and its metrics server ask, and perhaps a person.
+constexpr uint32_t kConnections = 64, kConnectionsOfHost = 32;
+constexpr int kCallsPerConnection = 32;
+constexpr int kMaxMessageBytes = 64 << 10;
+constexpr int kMaxMetadataBytes = 8 << 10;
+constexpr size_t kMemoryQuota = 8 << 20;
+// Idle connections are closed, and those of lost hosts.
+constexpr int kIdleConnectionMs = 600'000;
+constexpr int kKeepaliveTimeMs = 10'000;
+constexpr int kKeepaliveTimeoutMs = 5000;
+// KEDA pings as often as gRPC's rules for clients allow, with streams open or without.
+constexpr int kFastestPingMs = 5000;
+
+class Call;
+
+// State shared by the calls, which may outlive the server. The mutex guards all of it, and the calls' states.
+struct Core {
+  std::mutex mutex;
+  bool open = true;
+  std::optional<ScalerServer::Wanted> wanted;
+  std::set<std::shared_ptr<Call>> streams;
+};
+
+grpc::Status NotKnown() {
+  return {StatusCode::UNAVAILABLE, "not known yet"};
+}
+
+bool Parse(const grpc::ByteBuffer& buffer, google::protobuf::MessageLite* to) {
+  Bytes bytes;
+  return FromBuffer(buffer, &bytes) && to->ParseFromString(std::string(AsText(bytes)));
+}
+
+grpc::ByteBuffer IsActive(bool active) {
+  externalscaler::IsActiveResponse response;
+  response.set_result(active);
+  return ToBuffer(AsBytes(response.SerializeAsString()));
+}
+
+grpc::ByteBuffer Spec() {
+  externalscaler::GetMetricSpecResponse response;
+  auto* spec = response.add_metricspecs();
+  spec->set_metricname(ScalerServer::kMetric);
+  spec->set_targetsize(1);
+  spec->set_targetsizefloat(1);
+  return ToBuffer(AsBytes(response.SerializeAsString()));
+}
+
+grpc::ByteBuffer Metrics(uint32_t workers) {
+  externalscaler::GetMetricsResponse response;
+  auto* value = response.add_metricvalues();
+  value->set_metricname(ScalerServer::kMetric);
+  value->set_metricvalue(workers);
+  value->set_metricvaluefloat(workers);
+  return ToBuffer(AsBytes(response.SerializeAsString()));
+}
+
+// gRPC calls a reactor on several threads, one after another. ThreadSanitizer, which does not see how gRPC
+// orders them, sees it here.
+class CallbackOrder {
+ public:
+  explicit CallbackOrder(std::atomic<uint32_t>& callbacks) : callbacks_(callbacks) {
+    callbacks_.load(std::memory_order_acquire);
+  }
+  ~CallbackOrder() { callbacks_.fetch_add(1, std::memory_order_acq_rel); }
+  CallbackOrder(const CallbackOrder&) = delete;
+  CallbackOrder& operator=(const CallbackOrder&) = delete;
+
+ private:
+  std::atomic<uint32_t>& callbacks_;
+};
+
+// A call owns itself until OnDone, and may be told of changes for a moment longer.
+class Call final : public grpc::ServerGenericBidiReactor {
+ public:
+  Call(std::shared_ptr<Core> core, std::string_view method) : core_(std::move(core)) {
+    if (method.starts_with(kService)) {
+      method_ = method.substr(kService.size());
+      StartRead(&question_);
+    } else {
+      Finish({StatusCode::UNIMPLEMENTED, "no such service"});
+    }
+    callbacks_.fetch_add(1, std::memory_order_release);
+  }
+
+  void OnReadDone(bool ok) override {
+    const CallbackOrder order(callbacks_);
+    if (!ok) return Finish({StatusCode::INVALID_ARGUMENT, "a call without a message"});
+    externalscaler::ScaledObjectRef object;
+    externalscaler::GetMetricsRequest metrics;
+    const bool asks_metrics = method_ == "GetMetrics";
+    if (!Parse(question_, asks_metrics ? static_cast<google::protobuf::MessageLite*>(&metrics) : &object))
+      return Finish({StatusCode::INVALID_ARGUMENT, "the message cannot be read"});
+    if (method_ == "StreamIsActive") return Follow();
+    if (method_ == "GetMetricSpec") return Answer(Spec());
+    if (!asks_metrics && method_ != "IsActive") return Finish({StatusCode::UNIMPLEMENTED, "no such method"});
+    if (asks_metrics && !metrics.metricname().empty() && metrics.metricname() != ScalerServer::kMetric) {
+      return Finish({StatusCode::NOT_FOUND,
+                     "there is no metric '" + metrics.metricname() + "', only " + ScalerServer::kMetric});
+    }
+    std::optional<ScalerServer::Wanted> wanted;
+    {
+      std::lock_guard lock(core_->mutex);
+      wanted = core_->wanted;
+    }
+    if (!wanted || (asks_metrics && wanted->workers == 0)) return Finish(NotKnown());
+    Answer(asks_metrics ? Metrics(wanted->workers) : IsActive(wanted->active));
+  }
+
+  void OnWriteDone(bool ok) override {
+    const CallbackOrder order(callbacks_);
+    {
+      std::lock_guard lock(core_->mutex);
+      writing_ = false;
+      leaving_ |= !ok;
+    }
+    Continue();
+  }
+
+  // The peer has gone, or the server ends.
+  void OnCancel() override {
+    const CallbackOrder order(callbacks_);
+    {
+      std::lock_guard lock(core_->mutex);
+      leaving_ = true;
+    }
+    Continue();
+  }
+
+  void OnDone() override {
+    callbacks_.load(std::memory_order_acquire);
+    const std::shared_ptr<Call> self = std::move(self_);
+    std::lock_guard lock(core_->mutex);
+    core_->streams.erase(self);
+  }
+
+  // Tells a stream's client what has changed, if anything has. The mutex is not held.
+  void Continue() {
+    const CallbackOrder order(callbacks_);
+    enum class Next { kNothing, kWrite, kEnd } next = Next::kNothing;
+    {
+      std::lock_guard lock(core_->mutex);
+      if (!follows_ || ended_ || writing_) return;
+      if (leaving_ || !core_->open) {
+        ended_ = true;
+        next = Next::kEnd;
+      } else if (core_->wanted && told_ != core_->wanted->active) {
+        told_ = core_->wanted->active;
+        writing_ = true;
+        message_ = IsActive(*told_);
+        next = Next::kWrite;
+      }
+    }
+    if (next == Next::kWrite) StartWrite(&message_);
+    if (next == Next::kEnd) Finish({StatusCode::UNAVAILABLE, "the coordinator ends"});
+  }
+
+ private:
+  void Follow() {
+    {
+      std::lock_guard lock(core_->mutex);
+      follows_ = true;
+      core_->streams.insert(self_);
+    }
+    Continue();
+  }
+  void Answer(grpc::ByteBuffer answer) {
+    message_ = std::move(answer);
+    StartWriteAndFinish(&message_, grpc::WriteOptions(), grpc::Status::OK);
+  }
+
+  std::atomic<uint32_t> callbacks_{0};
+  const std::shared_ptr<Core> core_;
+  std::shared_ptr<Call> self_{this};
+  std::string method_;
+  grpc::ByteBuffer question_, message_;
+  // State of a stream:
+  bool follows_ = false, writing_ = false, leaving_ = false, ended_ = false;
+  std::optional<bool> told_;
+};
+
+class Service final : public grpc::CallbackGenericService {
+ public:
+  explicit Service(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override {
+    return new Call(core_, context->method());
+  }
+
+ private:
+  const std::shared_ptr<Core> core_;
+};
+
+class Server final : public ScalerServer {
+ public:
+  explicit Server(std::shared_ptr<net::TlsIdentity> tls)
+      : shared_(std::make_shared<net::TransportContext>(
+            loop_, net::TransportOptions{.port = {wire::PortKind::kControl},
+                                         .tls = std::move(tls),
+                                         .max_connections = kConnections,
+                                         .max_connections_of_host = kConnectionsOfHost})) {}
+
+  Status Listen(const std::string& address) {
+    LEAT_ASSIGN_OR_RETURN(
+        listener_, net::ListenForObservers(shared_, address, "h2", [this](net::AuthenticatedSocket admitted) {
+          Adopt(std::move(admitted));
+        }));
+    grpc::ServerBuilder builder;
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleConnectionMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kFastestPingMs);
+    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kCallsPerConnection);
+    // Disabled so that a small message cannot inflate.
+    builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+    builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+    builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+    builder.SetResourceQuota(grpc::ResourceQuota("scaler").Resize(kMemoryQuota));
+    builder.RegisterCallbackGenericService(&service_);
+    server_ = builder.BuildAndStart();
+    if (server_ == nullptr) return {Code::kInternal, "gRPC cannot serve"};
+    thread_ = StartThread([this] { loop_.Run(); });
+    return {};
+  }
+
+  ~Server() override {
+    if (!thread_.joinable()) return;
+    std::promise<void> closed;
+    loop_.Post([this, &closed] {
+      listener_.reset();
+      closed.set_value();
+    });
+    closed.get_future().wait();
+    {
+      std::lock_guard lock(core_->mutex);
+      core_->open = false;
+    }
+    Tell();
+    // The loop still moves gRPC's last messages.
+    server_->Shutdown(After(kFarewell));
+    server_.reset();
+    loop_.Stop();
+    thread_.join();
+  }
+
+  void Set(const Wanted& wanted) override {
+    {
+      std::lock_guard lock(core_->mutex);
+      if (core_->wanted == wanted) return;
+      core_->wanted = wanted;
+    }
+    Tell();
+  }
+
+  const std::string& address() const override { return listener_->address(); }
+
+ private:
+  struct Connection {
+    std::shared_ptr<void> watch;  // for its end
+    std::unique_ptr<net::TlsPump> pump;
+  };
+
+  void Tell() {
+    std::vector<std::shared_ptr<Call>> streams;
+    {
+      std::lock_guard lock(core_->mutex);
+      streams.assign(core_->streams.begin(), core_->streams.end());
+    }
+    for (const auto& stream : streams) stream->Continue();
+  }
+
+  // On the loop.
+  void Adopt(net::AuthenticatedSocket admitted) {
+    // Counted until gRPC or the peer ends it.
+    const uint64_t number = ++last_connection_;
+    const std::string host(net::HostOf(admitted.peer));
+    const auto on_end = [this, number, host] {
+      connections_.erase(number);
+      shared_->Ended(host);
+    };
+    Connection connection;
+    net::Descriptor socket;
+    if (admitted.tls != nullptr) {
+      auto pump = net::MakeTlsPump(loop_, std::move(admitted), on_end);
+      if (!pump.ok()) return;
+      connection.pump = std::move(*pump);
+      socket = connection.pump->TakeInside();
+    } else {
+      connection.watch = net::WatchForShutdown(loop_, admitted.socket.get(), on_end);
+      socket = std::move(admitted.socket);
+    }
+    shared_->Accepted(host);
+    connections_[number] = std::move(connection);
+    grpc::AddInsecureChannelFromFd(server_.get(), socket.Release());
+  }
+
+  const std::shared_ptr<Core> core_ = std::make_shared<Core>();
+  Service service_{core_};
+  net::Loop loop_;
+  std::shared_ptr<net::TransportContext> shared_;
+  std::unique_ptr<net::Listener> listener_;
+  uint64_t last_connection_ = 0;
+  std::unordered_map<uint64_t, Connection> connections_;
+  std::unique_ptr<grpc::Server> server_;
+  std::thread thread_;  // runs loop_
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ScalerServer>> ScalerServer::Start(const std::string& address,
+                                                          std::shared_ptr<net::TlsIdentity> tls) {
+  QuietGrpc();
+  auto server = std::make_unique<Server>(std::move(tls));
+  LEAT_RETURN_IF_ERROR(server->Listen(address));
+  return std::unique_ptr<ScalerServer>(std::move(server));
+}
+
+}  // namespace leat::control

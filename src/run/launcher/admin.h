@@ -1,0 +1,29 @@
+// Commands that change a running job: checkpoint, scale, drain, pause, continue, stop.
+#pragma once
+
+#include <chrono>
+#include <cstdio>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "net/rpc/client.h"
+#include "protocol/messages_control.h"
+#include "show/report/admin_wait.h"
+
+namespace leat::launcher {
+
+// Asks the coordinator for the status of its job.
+Result<report::JobStatus> AskStatus(control::ControlClient& client, Duration deadline);
+
+// Blocks until the coordinator has carried out the request, as long as there is progress
+// (show/report/admin_wait.h), and shows on `out` how far a checkpoint is. Returns the coordinator's answer, or why
+// it is not waited for. Aborts `client` in the latter case.
+// `interval`: between two questions about the status. `silence`: without an answer, the coordinator is lost.
+Status RunAdmin(control::ControlClient& client, const protocol::AdminRequest& request, std::FILE* out,
+                Duration interval = std::chrono::seconds(1), Duration silence = report::AdminWait::kSilence);
+
+// The request to drain the member that is named as in a status, "worker 3". The error quotes the name.
+Result<protocol::AdminRequest> DrainRequest(std::string_view name);
+
+}  // namespace leat::launcher

@@ -1,0 +1,64 @@
+#include "run/launcher/start/stuck_watch.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/testing.h"
+
+namespace leat::launcher {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+TEST(StuckWatch, AProcessThatWorksForAnHourIsNotStuck) {
+  const Time start{};
+  StuckWatch watch({}, start);
+  // A checkpoint on a slow disk: one percent of a processor.
+  for (int second = 0; second <= 3600; ++second)
+    ASSERT_FALSE(watch.IsStuck(start + seconds(second), milliseconds(10 * second))) << second;
+}
+
+TEST(StuckWatch, AProcessThatOnlyHasTimersIsStuck) {
+  const Time start{};
+  StuckWatch watch({}, start);
+  EXPECT_FALSE(watch.IsStuck(start + seconds(1), milliseconds(500))) << "it has begun";
+  for (int second = 2; second < 121; ++second)
+    ASSERT_FALSE(
+        watch.IsStuck(start + seconds(second), milliseconds(500) + second * std::chrono::microseconds(100)));
+  EXPECT_TRUE(watch.IsStuck(start + seconds(121), milliseconds(513)));
+}
+
+TEST(StuckWatch, OneThatSpeaksIsNotStuck) {
+  const Time start{};
+  StuckWatch watch({}, start);
+  watch.Restart(start + minutes(2), milliseconds(50));
+  EXPECT_FALSE(watch.IsStuck(start + minutes(3), milliseconds(60)));
+  EXPECT_TRUE(watch.IsStuck(start + minutes(4), milliseconds(149)));
+}
+
+TEST(CpuTimeOf, OfAnotherProcess) {
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    while (getppid() == parent) {
+    }
+    _exit(0);
+  }
+  EXPECT_TRUE(WaitFor([&] { return CpuTimeOf(child) >= milliseconds(100); }));
+  kill(child, SIGSTOP);
+  int status = 0;
+  waitpid(child, &status, WUNTRACED);
+  const Duration used = CpuTimeOf(child);
+  EXPECT_EQ(CpuTimeOf(child), used);
+  kill(child, SIGKILL);
+  waitpid(child, &status, 0);
+  EXPECT_EQ(CpuTimeOf(child), Duration::zero());
+}
+
+}  // namespace
+}  // namespace leat::launcher

@@ -1,0 +1,234 @@
+#include "run/roles/commit/commit_queue.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/testing.h"
+
+namespace leat::roles {
+namespace {
+
+using protocol::AppendJournal;
+using protocol::ConfirmTerm;
+using protocol::IdsReserved;
+using protocol::PrepareCheckpoint;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class CommitQueueTest : public ::testing::Test {
+ protected:
+  CommitQueueTest()
+      : queue_(
+            loop_, background_,
+            [this](std::span<const protocol::JournalRecord> records) {
+              std::unique_lock lock(mutex_);
+              wake_.wait(lock, [this] { return open_; });
+              std::string text = "write";
+              for (const auto& record : records)
+                text += " " + std::to_string(std::get<IdsReserved>(record).node);
+              writes_.push_back(text);
+              return status_;
+            },
+            [this](protocol::CoordinatorAction& action) {
+              const uint64_t id = std::get<PrepareCheckpoint>(action).id;
+              executed_.push_back(id);
+              if (id == again_) queue_.Push({PrepareCheckpoint{id + 100}});
+            },
+            [this](const Status& why) { replaced_ = why; }) {}
+  ~CommitQueueTest() override { Set(true, Status()); }
+
+  static AppendJournal Record(uint64_t node) { return {IdsReserved{node, 0}}; }
+  void Set(bool open, Status status) {
+    std::lock_guard lock(mutex_);
+    open_ = open;
+    status_ = std::move(status);
+    wake_.notify_all();
+  }
+  std::vector<std::string> Writes() {
+    std::lock_guard lock(mutex_);
+    return writes_;
+  }
+  bool RunUntil(const std::function<bool()>& condition) {
+    const Time until = loop_.Now() + std::chrono::seconds(120);
+    while (!condition() && loop_.Now() < until) loop_.RunOnce(std::chrono::milliseconds(1));
+    return condition();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool open_ = true;
+  Status status_;
+  std::vector<std::string> writes_;
+  std::vector<uint64_t> executed_;
+  uint64_t again_ = 0;
+  Status replaced_;
+  net::Loop loop_;
+  BackgroundThread background_;
+  CommitQueue queue_;
+};
+
+TEST_F(CommitQueueTest, ActionsWaitForTheRecordsBeforeThem) {
+  queue_.Push({PrepareCheckpoint{1}});
+  EXPECT_THAT(executed_, ElementsAre(1)) << "nothing to wait for";
+  Set(false, Status());
+  queue_.Push({Record(1), PrepareCheckpoint{2}});
+  queue_.Push({PrepareCheckpoint{3}});
+  queue_.Push({Record(2), Record(3), PrepareCheckpoint{4}});
+  for (int i = 0; i < 5; ++i) loop_.RunOnce(std::chrono::milliseconds(1));
+  EXPECT_THAT(executed_, ElementsAre(1)) << "not even those without records: they may depend on them";
+  Set(true, Status());
+  EXPECT_TRUE(RunUntil([&] { return executed_.size() == 4; }));
+  EXPECT_THAT(executed_, ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(Writes(), ElementsAre("write 1", "write 2 3"));
+}
+
+TEST_F(CommitQueueTest, ActionsOfActionsComeAfterThoseAlreadyThere) {
+  again_ = 1;
+  queue_.Push({PrepareCheckpoint{1}, PrepareCheckpoint{2}});
+  EXPECT_THAT(executed_, ElementsAre(1, 2, 101));
+}
+
+TEST_F(CommitQueueTest, AConfirmationWaitsForAWriteWithoutRecords) {
+  Set(false, Status());
+  queue_.Push({ConfirmTerm{}, PrepareCheckpoint{1}});
+  queue_.Push({ConfirmTerm{}});  // the write to come says as much
+  for (int i = 0; i < 5; ++i) loop_.RunOnce(std::chrono::milliseconds(1));
+  EXPECT_THAT(executed_, IsEmpty());
+  Set(true, Status());
+  EXPECT_TRUE(RunUntil([&] { return executed_.size() == 1; }));
+  EXPECT_THAT(Writes(), ElementsAre("write"));
+}
+
+TEST_F(CommitQueueTest, NothingIsDoneOnceAnotherCoordinatorHasTakenOver) {
+  Set(true, Status(Code::kStale, "sealed"));
+  queue_.Push({Record(1), PrepareCheckpoint{1}});
+  queue_.Push({PrepareCheckpoint{2}});
+  EXPECT_TRUE(RunUntil([&] { return !replaced_.ok(); }));
+  EXPECT_EQ(replaced_, Status(Code::kStale, "sealed"));
+  Set(true, Status());
+  queue_.Push({Record(2), PrepareCheckpoint{3}});
+  for (int i = 0; i < 5; ++i) loop_.RunOnce(std::chrono::milliseconds(1));
+  EXPECT_THAT(executed_, IsEmpty());
+  EXPECT_THAT(Writes(), ElementsAre("write 1"));
+}
+
+TEST_F(CommitQueueTest, AFailedWriteIsRepeatedWithAllThatWaits) {
+  Set(true, Status(Code::kResourceExhausted, "no space"));
+  queue_.Push({Record(1), PrepareCheckpoint{1}});
+  ASSERT_TRUE(RunUntil([&] { return Writes().size() >= 2; }));
+  EXPECT_EQ(queue_.Stalled().message(), "no space");
+  queue_.Push({Record(2), PrepareCheckpoint{2}});
+  EXPECT_THAT(executed_, IsEmpty());
+  Set(true, Status());
+  ASSERT_TRUE(RunUntil([&] { return executed_.size() == 2; }));
+  EXPECT_THAT(executed_, ElementsAre(1, 2));
+  EXPECT_EQ(Writes().back(), "write 1 2");
+  EXPECT_TRUE(queue_.Stalled().ok());
+}
+
+TEST_F(CommitQueueTest, AWriteThatHangsCountsAsStalled) {
+  Set(false, Status());
+  queue_.Push({Record(1), PrepareCheckpoint{1}});
+  EXPECT_TRUE(queue_.Stalled().ok());
+  ASSERT_TRUE(RunUntil([&] { return !queue_.Stalled().ok(); }));
+  EXPECT_THAT(queue_.Stalled().message(), ::testing::MatchesRegex("a write has taken [0-9]+ s so far"));
+  Set(true, Status());
+  ASSERT_TRUE(RunUntil([&] { return executed_.size() == 1; }));
+  EXPECT_TRUE(queue_.Stalled().ok());
+}
+
+TEST_F(CommitQueueTest, AbandonedRecordsHoldUpNothing) {
+  Set(true, Status(Code::kResourceExhausted, "no space"));
+  queue_.Push({Record(1), PrepareCheckpoint{1}});
+  ASSERT_TRUE(RunUntil([&] { return !queue_.Stalled().ok(); }));
+  queue_.Abandon();
+  queue_.Push({Record(2), PrepareCheckpoint{2}});
+  EXPECT_THAT(executed_, ElementsAre(1, 2));
+  EXPECT_TRUE(queue_.Stalled().ok());
+}
+
+// With a standby, which the test plays: positions are numbers of writes.
+class AgreementTest : public ::testing::Test {
+ protected:
+  AgreementTest()
+      : queue_(
+            loop_, background_, [](std::span<const protocol::JournalRecord>) { return Status(); },
+            [this](protocol::CoordinatorAction& action) {
+              if (const auto* reply = std::get_if<protocol::Reply>(&action)) {
+                answered_.push_back(reply->call);
+              } else {
+                executed_.push_back(std::get<PrepareCheckpoint>(action).id);
+              }
+            },
+            [](const Status&) {},
+            {.publish =
+                 [this](std::span<const protocol::JournalRecord> records) {
+                   published_.push_back(records.size());
+                   return published_.size();
+                 },
+             .agreed = [this] { return agreed_; }}) {}
+
+  bool RunUntil(const std::function<bool()>& condition) {
+    const Time until = loop_.Now() + std::chrono::seconds(120);
+    while (!condition() && loop_.Now() < until) loop_.RunOnce(std::chrono::milliseconds(1));
+    return condition();
+  }
+
+  std::vector<size_t> published_;
+  uint64_t agreed_ = 0;
+  std::vector<uint64_t> executed_, answered_;
+  net::Loop loop_;
+  BackgroundThread background_;
+  CommitQueue queue_;
+};
+
+TEST_F(AgreementTest, WhatIsWrittenWaitsUntilItIsAgreed) {
+  queue_.Push({PrepareCheckpoint{1}});
+  EXPECT_THAT(executed_, ElementsAre(1)) << "it depends on nothing";
+  queue_.Push({AppendJournal{IdsReserved{1, 0}}, PrepareCheckpoint{2}});
+  ASSERT_TRUE(RunUntil([&] { return published_.size() == 1; }));
+  // The next write does not wait for that.
+  queue_.Push({PrepareCheckpoint{3}});
+  queue_.Push({ConfirmTerm{}, PrepareCheckpoint{4}});
+  ASSERT_TRUE(RunUntil([&] { return published_.size() == 2; }));
+  EXPECT_THAT(published_, ElementsAre(1, 0));
+  EXPECT_THAT(executed_, ElementsAre(1));
+  EXPECT_FALSE(queue_.empty());
+  agreed_ = 1;
+  queue_.Resume();
+  EXPECT_THAT(executed_, ElementsAre(1, 2, 3));
+  agreed_ = 2;
+  queue_.Resume();
+  EXPECT_THAT(executed_, ElementsAre(1, 2, 3, 4));
+  EXPECT_TRUE(queue_.empty());
+}
+
+TEST_F(AgreementTest, AStandbyThatIsSilentStallsTheQueue) {
+  queue_.Push({AppendJournal{IdsReserved{1, 0}}, PrepareCheckpoint{1}});
+  ASSERT_TRUE(RunUntil([&] { return !queue_.Stalled().ok(); }));
+  EXPECT_EQ(queue_.Stalled().message(), "it waits for a standby");
+  agreed_ = 1;
+  queue_.Resume();
+  EXPECT_TRUE(queue_.Stalled().ok());
+  EXPECT_THAT(executed_, ElementsAre(1));
+}
+
+TEST_F(AgreementTest, NoMemberIsToldWhatWasAbandoned) {
+  protocol::WorkerHeartbeatReply stop;
+  stop.stop = true;
+  queue_.Push({AppendJournal{IdsReserved{1, 0}}, protocol::Reply{1, protocol::WorkerHeartbeatReply()},
+               protocol::Reply{2, stop}, protocol::Reply{3, protocol::ServerHeartbeatReply()},
+               protocol::Reply{4, protocol::AdminReply()}, PrepareCheckpoint{1}});
+  ASSERT_TRUE(RunUntil([&] { return published_.size() == 1; }));
+  EXPECT_THAT(answered_, IsEmpty());
+  queue_.Abandon();
+  EXPECT_THAT(answered_, ElementsAre(2, 4));
+  EXPECT_THAT(executed_, ElementsAre(1));
+}
+
+}  // namespace
+}  // namespace leat::roles

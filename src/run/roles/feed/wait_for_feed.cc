@@ -1,0 +1,134 @@
+#include "run/roles/feed/wait_for_feed.h"
+
+#include <filesystem>
+#include <functional>
+#include <variant>
+
+#include "base/log.h"
+#include "storage/checkpoint/file.h"
+#include "net/rpc/server.h"
+#include "run/feed/remote_source.h"
+#include "run/launcher/signals.h"
+#include "net/address.h"
+#include "net/loop.h"
+#include "net/tcp/tcp.h"
+#include "run/roles/feed/model_files.h"
+#include "run/roles/role.h"
+
+namespace leat::roles {
+namespace {
+
+feed::ClientOptions FeedsAt(std::shared_ptr<const FeedAddresses> addresses,
+                            const CoordinatorOptions& coordinator, uint64_t content) {
+  feed::ClientOptions options;
+  options.content = content;
+  options.make_transport = [token = coordinator.token, tls = coordinator.tls](net::Loop& loop) {
+    return net::MakeTcpTransport(loop, {.token = token, .port = feed::FeedPort(), .tls = tls});
+  };
+  options.find_feeds = [addresses]() -> Result<std::vector<std::string>> { return addresses->Get(); };
+  return options;
+}
+
+class WaitingCoordinator {
+ public:
+  explicit WaitingCoordinator(const std::string& job) : job_(job) {}
+
+  // On the loop.
+  protocol::ControlReply Answer(const protocol::ControlRequest& request) {
+    if (const auto* job = std::get_if<protocol::JobRequest>(&request)) {
+      if (job->version != ProgramVersion()) return protocol::JobReply{.status = OtherVersion(job->version)};
+      return protocol::JobReply{.job = job_};
+    }
+    if (const auto* join = std::get_if<protocol::JoinRequest>(&request)) return Join(*join);
+    if (std::holds_alternative<protocol::StatusRequest>(request))
+      return protocol::StatusReply{R"({"phase":"waiting for a feed","events":0,"members":[]})"};
+    if (const auto* admin = std::get_if<protocol::AdminRequest>(&request);
+        admin != nullptr && admin->kind == protocol::AdminRequest::Kind::kStop) {
+      stopped = true;
+      return protocol::AdminReply{};
+    }
+    return protocol::Refusal{Status(Code::kUnavailable, "the coordinator waits for a feed")};
+  }
+
+  std::string feed;  // its address, once there is one
+  bool stopped = false;
+
+ private:
+  static Status OtherVersion(const std::string& its) {
+    return {Code::kFailedPrecondition, "this program is version \"" + its +
+                                           "\", the coordinator is version \"" + ProgramVersion() + "\""};
+  }
+
+  protocol::ControlReply Join(const protocol::JoinRequest& join) {
+    protocol::JoinReply reply;
+    if (join.version != ProgramVersion()) {
+      reply.status = OtherVersion(join.version);
+    } else if (join.role != protocol::Role::kFeed) {
+      reply.status = Status(Code::kUnavailable, "the coordinator waits for a feed with the job's files");
+    } else {
+      feed = join.address;
+      reply.status = Status(Code::kUnavailable, "the coordinator opens the stream");
+    }
+    return reply;
+  }
+
+  const std::string job_;
+};
+
+}  // namespace
+
+std::shared_ptr<feed::Client> MakeFeedClient(std::shared_ptr<const FeedAddresses> addresses,
+                                             const CoordinatorOptions& coordinator, uint64_t content) {
+  return std::make_shared<feed::Client>(FeedsAt(std::move(addresses), coordinator, content));
+}
+
+Result<FoundFeed> WaitForFeed(const CoordinatorOptions& options, const std::string& job) {
+  net::Loop loop;
+  WaitingCoordinator waiting(job);
+  LEAT_ASSIGN_OR_RETURN(
+      const auto server,
+      control::ControlServer::Start(
+          options.listen, options.token,
+          [&](protocol::ControlRequest request, std::function<void(protocol::ControlReply)> reply) {
+            loop.Post([&, request = std::move(request), reply = std::move(reply)] {
+              reply(waiting.Answer(request));
+              if (waiting.stopped || !waiting.feed.empty()) loop.Stop();
+            });
+          },
+          control::ControlServer::Limits(), options.tls));
+  LEAT_ASSIGN_OR_RETURN(const std::string address,
+                        net::AdvertisedAddress(options.advertise, server->address()));
+  launcher::SignalWatch signals([&](int) {
+    loop.Post([&] {
+      waiting.stopped = true;
+      loop.Stop();
+    });
+  });
+  spdlog::info("the coordinator serves on {} and waits for a feed with the job's files", address);
+  loop.Run();
+  if (waiting.stopped) return Status(Code::kAborted, "stopped before a feed came");
+  FoundFeed found{.listen = server->address(), .address = waiting.feed, .found = ""};
+  spdlog::info("the stream is read from the feed {}", found.address);
+  const auto client = MakeFeedClient(std::make_shared<FeedAddresses>(std::vector{found.address}), options, 0);
+  LEAT_ASSIGN_OR_RETURN(found.found, feed::Describe(*client));
+  return found;
+}
+
+Status FetchAssets(const CoordinatorOptions& options, const std::string& job) {
+  const Config resolved = Config::Parse(job, "job").At(job::kResolved);
+  const std::string directory = resolved.String("directory", "");
+  for (const job::Asset& asset : job::ReadAssets(resolved)) {
+    const Status own = job::CheckAsset(asset);
+    if (own.ok()) continue;
+    const std::filesystem::path path = job::KeptAsset(directory, asset.identity);
+    LEAT_RETURN_IF_ERROR(checkpoint::MakeDirectory(path.parent_path()));
+    const auto feeds = FeedsAt(std::make_shared<FeedAddresses>(std::vector{options.feed}), options, 0);
+    LEAT_RETURN_IF_ERROR(FetchFromFeeds(feeds, asset, path));
+    LEAT_RETURN_IF_ERROR(checkpoint::SyncDirectory(path.parent_path()));
+    spdlog::info("{}; a copy of {} bytes is fetched from the feed {}", own.message(),
+                 std::filesystem::file_size(path), options.feed);
+  }
+  return {};
+}
+
+}  // namespace leat::roles

@@ -1,0 +1,131 @@
+#include "run/roles/input/split_loader.h"
+
+#include "base/rng.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+namespace leat::roles {
+namespace {
+
+constexpr uint32_t kNoRow = ~uint32_t{0};
+
+}  // namespace
+
+uint64_t RandomSeedOf(const protocol::Cut& cut, uint32_t batch) {
+  return Mix(Mix(Mix(Mix(cut.hash, cut.begin.epoch), cut.partition), cut.begin.offset), batch);
+}
+
+void OrderRows(const protocol::Cut& cut, PreparedSplit* split) {
+  std::vector<uint32_t> row_of(cut.events(), kNoRow);
+  for (uint32_t row = 0; row < split->rows.index.size(); ++row) row_of[split->rows.index[row]] = row;
+  std::vector<uint32_t> training;
+  protocol::TrainingOrder(cut, &training);
+  split->order.clear();
+  split->starts.assign(1, 0);
+  for (uint32_t batch = 0; batch < cut.batches(); ++batch) {
+    const size_t end = std::min<size_t>(training.size(), size_t{batch + 1} * cut.batch_size);
+    for (size_t k = size_t{batch} * cut.batch_size; k < end; ++k) {
+      if (row_of[training[k]] != kNoRow) split->order.push_back(row_of[training[k]]);
+    }
+    split->starts.push_back(static_cast<uint32_t>(split->order.size()));
+  }
+}
+
+SplitReader::SplitReader(std::unique_ptr<stream::Source> source, const stream::Schema& schema,
+                         std::shared_ptr<stream::DeadLetterSink> dead_letters, bool keys)
+    : source_(std::move(source)),
+      decoder_(stream::MakeDecoder(schema)),
+      dead_letters_(std::move(dead_letters)),
+      late_labels_(schema.has_late_labels()) {
+  records_.wanted = schema.attributes();
+  const stream::Attribute key{stream::Attribute::Kind::kKey, ""};
+  const auto wanted = std::ranges::find(records_.wanted, key);
+  if (keys) keys_ = static_cast<size_t>(wanted - records_.wanted.begin());
+  if ((keys || dead_letters_ != nullptr) && wanted == records_.wanted.end()) records_.wanted.push_back(key);
+}
+
+Status SplitReader::Read(PreparedSplit* split) {
+  const auto& cut = split->lease.cut;
+  const auto& labels = split->lease.labels;
+  if (late_labels_ != labels.has_value())
+    return {Code::kDataLoss, late_labels_ ? "a lease without labels" : "a lease with labels"};
+  const protocol::LabelRange range = labels.value_or(protocol::LabelRange());
+  records_.labels_begin = range.begin;
+  records_.labels_end = range.end;
+  LEAT_RETURN_IF_ERROR(source_->Read(cut.partition, cut.begin.offset, cut.end, &records_));
+  split->bytes = records_.offsets.back();
+  split->expired = records_.expired;
+  const MonotonicClock clock;
+  const Time begin = clock.Now();
+  split->rows.clear();
+  decoder_->Decode(records_, &split->rows);
+  // Before any event of the split can count.
+  if (dead_letters_ != nullptr && !split->rows.dead.empty())
+    LEAT_RETURN_IF_ERROR(dead_letters_->Keep(records_, split->rows.dead));
+  OrderRows(cut, split);
+  split->decoding = clock.Now() - begin;
+  split->keys = {};
+  if (keys_ && *keys_ < records_.attributes.size()) std::swap(split->keys, records_.attributes[*keys_]);
+  return {};
+}
+
+// Used by the background thread only, except for the spare splits.
+struct SplitLoader::State {
+  explicit State(SplitReader reads) : reader(std::move(reads)) {}
+
+  SplitReader reader;
+  std::mutex mutex;
+  std::vector<std::unique_ptr<PreparedSplit>> spares;
+
+  Result<std::unique_ptr<PreparedSplit>> Load(const protocol::Lease& lease) {
+    std::unique_ptr<PreparedSplit> split;
+    {
+      std::lock_guard lock(mutex);
+      if (!spares.empty()) {
+        split = std::move(spares.back());
+        spares.pop_back();
+      }
+    }
+    if (split == nullptr) split = std::make_unique<PreparedSplit>();
+    split->lease = lease;
+    LEAT_RETURN_IF_ERROR(reader.Read(split.get()));
+    return split;
+  }
+};
+
+SplitLoader::SplitLoader(net::Loop& loop, SplitReader reader, Done done, timeline::Track* track)
+    : loop_(loop),
+      done_(std::move(done)),
+      track_(track),
+      state_(std::make_shared<State>(std::move(reader))) {}
+
+SplitLoader::~SplitLoader() {
+  *alive_ = false;
+}
+
+void SplitLoader::Prepare(const protocol::Lease& lease) {
+  background_.Post([this, lease, alive = alive_, state = state_] {
+    auto split = Record(*state, lease);
+    auto shared = std::make_shared<Result<std::unique_ptr<PreparedSplit>>>(std::move(split));
+    loop_.Post([this, alive, id = lease.id, shared] {
+      if (*alive) done_(id, std::move(*shared));
+    });
+  });
+}
+
+Result<std::unique_ptr<PreparedSplit>> SplitLoader::Record(State& state, const protocol::Lease& lease) {
+  timeline::Scope scope(track_, timeline::Kind::kDecode);
+  auto split = state.Load(lease);
+  if (split.ok()) scope.span().bytes = (*split)->bytes;
+  return split;
+}
+
+void SplitLoader::Recycle(std::unique_ptr<PreparedSplit> split) {
+  constexpr size_t kSpares = 3;
+  std::lock_guard lock(state_->mutex);
+  if (state_->spares.size() < kSpares) state_->spares.push_back(std::move(split));
+}
+
+}  // namespace leat::roles

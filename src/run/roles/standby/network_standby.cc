@@ -1,0 +1,382 @@
+#include "run/roles/standby/network_standby.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/log.h"
+#include "storage/checkpoint/journal.h"
+#include "storage/checkpoint/standby/standby_directory.h"
+#include "net/rpc/client.h"
+#include "job/resume.h"
+#include "run/launcher/signals.h"
+#include "net/address.h"
+#include "net/tcp/tcp.h"
+#include "protocol/coordinator/standby/followed_journal.h"
+#include "run/roles/role.h"
+#include "run/roles/standby/checkpoint_copy.h"
+#include "run/roles/standby/election.h"
+#include "run/roles/standby/member_calls.h"
+#include "base/threads/stop_event.h"
+#include "net/frames/transfer.h"
+
+namespace leat::roles {
+namespace {
+
+constexpr Duration kCall = std::chrono::milliseconds(600);  // several times as long as an answer takes
+// While it stands for election, it looks for another coordinator now and then.
+constexpr Duration kShortCall = std::chrono::milliseconds(150);
+constexpr Duration kBetweenLooks = std::chrono::milliseconds(300);
+constexpr Duration kLook = std::chrono::milliseconds(20);
+constexpr Duration kAlive = std::chrono::milliseconds(400);  // between keep-alives
+constexpr Duration kMemberCall = std::chrono::seconds(5);    // its answer may have to be agreed
+constexpr Duration kCallRetry = std::chrono::milliseconds(50);
+constexpr Duration kCopyRetry = std::chrono::seconds(2);
+constexpr Duration kJoinDeadline = std::chrono::seconds(10);
+// The coordinator is taken for lost after this time without an answer. A coordinator that only this standby
+// cannot reach is not replaced: its members do not call the standby.
+constexpr Duration kSilence = std::chrono::milliseconds(1000);
+// Each standby waits so much longer than the one before it, so that votes are rarely split.
+constexpr Duration kTurn = std::chrono::milliseconds(400);
+// The members have ended by then, too.
+constexpr Duration kPatience = std::chrono::seconds(120);
+
+// A member of the job that follows its coordinator, until the members elect this one.
+class NetworkStandby {
+ public:
+  NetworkStandby(const StandbyOptions& options, std::unique_ptr<checkpoint::StandbyDirectory> directory,
+                 Election* election, std::string address, control::ControlClient* client,
+                 std::unique_ptr<control::ControlClient> member_client)
+      : options_(options),
+        directory_(std::move(directory)),
+        election_(*election),
+        address_(std::move(address)),
+        metrics_(options.coordinator.metrics != nullptr ? options.coordinator.metrics->address() : ""),
+        loop_(options.coordinator.metrics != nullptr ? &options.coordinator.metrics->liveness() : nullptr),
+        client_(*client),
+        member_calls_(std::move(member_client)),
+        journal_(directory_->coordinator(), directory_->term()),
+        copy_([&options](net::Loop& loop) {
+          return net::MakeTcpTransport(loop, {.token = options.coordinator.token,
+                                              .port = wire::TransferPort(),
+                                              .tls = options.coordinator.tls});
+        }) {}
+
+  struct Elected {
+    uint64_t term = 0;             // its number
+    std::vector<NodeId> electors;  // CoordinatorOptions::electors
+  };
+  // Until the members have elected this coordinator. kAborted: the job is over, or a signal came.
+  Result<Elected> Run() {
+    launcher::SignalWatch signals([this](int) {
+      stopped_.Set();
+      client_.Abort();
+    });
+    LEAT_RETURN_IF_ERROR(ReadOwnJournal());
+    heard_ = begun_ = stepped_ = clock_.Now();
+    while (true) {
+      const Status step = Step();
+      if (!step.ok()) return step;
+      const Election::Outcome outcome = election_.Look();
+      if (outcome.elected) return Elected{protocol::NumberOf(*outcome.elected), electorate_->agreed()};
+      if (outcome.excluded) Exclude();
+      if (clock_.Now() - heard_ > kPatience) {
+        return Status(Code::kUnavailable,
+                      "neither a coordinator nor a majority of the members has been heard "
+                      "for " +
+                          std::to_string(static_cast<int>(Seconds(kPatience))) + " s");
+      }
+    }
+  }
+
+ private:
+  // Reads the journal that a former standby or coordinator has left in the directory. This standby can be
+  // elected if it was in the set.
+  Status ReadOwnJournal() {
+    if (directory_->term() == 0) return {};
+    const auto records = directory_->Records();
+    if (records.status().code() == Code::kDataLoss) return {};  // it only becomes useful with a new copy
+    LEAT_RETURN_IF_ERROR(records.status());
+    electorate_.emplace(ElectorRole());
+    for (const auto& record : *records) {
+      electorate_->OnRecord(0, record);
+      complete_ = complete_ || std::holds_alternative<protocol::JournalAgreed>(record);
+    }
+    return {};
+  }
+
+  protocol::Role ElectorRole() const {
+    return protocol::ElectorRole(job::ReadStoredWithoutModel(directory_->directory()).strategy);
+  }
+
+  // Makes an exchange with the coordinator.
+  Status Step() {
+    loop_.Turned();
+    const Time now = clock_.Now();
+    // A pause of this process says nothing about the coordinator.
+    if (now - std::exchange(stepped_, now) > 2 * kCall + kSilence) heard_ = now;
+    if (standing_ && now < next_try_) return Pause(kLook);
+    // It cannot follow before it knows the job.
+    if (job_.empty()) {
+      const auto joined = client_.Call(MakeJoin(), standing_ ? kShortCall : kCall);
+      if (const Status status = joined.ok() ? OnJoined(*joined) : joined.status(); !status.ok())
+        return Missed(status);
+    }
+    if (!standing_) LEAT_RETURN_IF_ERROR(StayMember());
+    auto reply =
+        client_.Call(journal_.MakeRequest(directory_->newest_checkpoint()), standing_ ? kShortCall : kCall);
+    if (!reply.ok()) return Missed(reply.status());
+    auto received = journal_.OnReply(std::get<protocol::FollowReply>(*reply));
+    if (!received.ok()) {
+      spdlog::warn("{}", received.status().message());
+      return Pause(kCallRetry);
+    }
+    heard_ = clock_.Now();
+    if (standing_) election_.Withdraw();
+    standing_ = false;
+    if (const Status kept = Keep(*received); !kept.ok()) {
+      if (kept.code() == Code::kStale || kept.code() == Code::kInvalidArgument) return kept;
+      spdlog::error("the journal cannot be written: {}", kept.message());
+      journal_.Restart();
+      return Pause(kCopyRetry);
+    }
+    journal_.OnSynced();
+    return CopyCheckpoints(std::get<protocol::FollowReply>(*reply));
+  }
+
+  Status Stopped() const { return {Code::kAborted, over_ ? "the job is over" : "stopped"}; }
+
+  protocol::JoinRequest MakeJoin() const {
+    return MakeJoinRequest(protocol::Role::kCoordinator, address_, options_.coordinator.place, process_,
+                           client_.address());
+  }
+  Status OnJoined(const protocol::ControlReply& reply) {
+    const auto& joined = std::get<protocol::JoinReply>(reply);
+    LEAT_RETURN_IF_ERROR(joined.status);
+    LEAT_ASSIGN_OR_RETURN(const auto known, directory_->Job());
+    const std::string directory = directory_->directory();
+    if (known && !job::SameJob(*known, joined.job)) {
+      return {Code::kFailedPrecondition,
+              directory + ": holds another job than the coordinator at " + client_.address() + " runs"};
+    }
+    if (directory_->term() != 0 && !protocol::SameRun(directory_->term(), joined.term)) {
+      return {Code::kFailedPrecondition, directory +
+                                             ": belongs to another run of the job than the coordinator "
+                                             "at " +
+                                             client_.address() + "; name another directory"};
+    }
+    LEAT_RETURN_IF_ERROR(CheckStream(joined.job));
+    job_ = joined.job;
+    node_ = joined.node;
+    index_ = joined.index;
+    next_alive_ = Time(0);  // the answer has the addresses of the others
+    spdlog::info("standby {} joined as node {}, with the directory {}", index_, node_->value, directory);
+    return {};
+  }
+
+  // It could not read the stream later.
+  static Status CheckStream(const std::string& text) {
+    const job::Job job = job::Job::WithoutModel(text, "job");
+    const job::LogStream* log = job.stream.log();
+    const bool inside =
+        log != nullptr && !job.directory.empty() && log->directory.starts_with(job.directory + "/");
+    if (!inside) return {};
+    return {Code::kFailedPrecondition,
+            "the job's stream is in the coordinator's directory, at " + log->directory +
+                ": a standby with a directory of its own needs a job that sets 'log:' of the stream"};
+  }
+
+  void SayReady() const {
+    if (electable_ && known_) spdlog::info("can take the job over from now on");
+  }
+
+  // There was no answer.
+  Status Missed(const Status& why) {
+    if (why.code() == Code::kAborted) return over_ || stopped_.is_set() ? Stopped() : why;
+    const Time now = clock_.Now();
+    if (!NoAnswer(why) && why.code() != Code::kStale) {
+      // A coordinator may have too many standbys for a while, or refuse this one.
+      if (job_.empty() || why.code() == Code::kFailedPrecondition) return why;
+      journal_.Restart();
+    }
+    if (over_) return Stopped();
+    if (!complete_ && job_.empty() && now - begun_ >= kJoinDeadline)
+      return why.With("cannot join the coordinator at " + options_.leader);
+    next_try_ = now + kBetweenLooks;
+    if (complete_ && electorate_ && !excluded_ && !standing_ && now - heard_ >= kSilence + index_ * kTurn) {
+      spdlog::warn("the coordinator does not answer: {}", why.message());
+      standing_ = true;
+      election_.Stand({.coordinator = directory_->coordinator(),
+                       .founder = directory_->founder(),
+                       .term = directory_->term()},
+                      *electorate_);
+    }
+    return Pause(kCallRetry);
+  }
+
+  // The members know a set of coordinators without this one: its journal is incomplete.
+  void Exclude() {
+    spdlog::warn("the members do not elect this standby: it lacks a part of the journal");
+    election_.Withdraw();
+    standing_ = false;
+    excluded_ = true;
+  }
+
+  void AddAddresses(const std::vector<std::string>& addresses) {
+    client_.AddAddresses(addresses);
+    member_calls_.client().AddAddresses(addresses);
+  }
+
+  // Joins again where it is no member, and says that it is alive.
+  Status StayMember() {
+    if (const auto reply = member_calls_.Take(); reply && reply->ok()) {
+      const auto* answer = std::get_if<protocol::KeepAliveReply>(&**reply);
+      if (answer == nullptr) return OnJoined(**reply);
+      AddAddresses(answer->standbys);
+      if (answer->evicted) {
+        node_.reset();
+        next_alive_ = Time(0);
+      }
+      if (std::exchange(known_, answer->known) != known_) SayReady();
+      // It has the rest of the journal written until the coordinator has ended: the others wait for that.
+      over_ = over_ || answer->stop;
+    }
+    if (member_calls_.busy() || clock_.Now() < next_alive_) return {};
+    next_alive_ = clock_.Now() + kAlive;
+    if (node_) {
+      member_calls_.Start(protocol::KeepAlive{.node = *node_, .metrics = metrics_}, kMemberCall);
+    } else {
+      member_calls_.Start(MakeJoin(), kMemberCall);
+    }
+    return {};
+  }
+
+  Status Keep(const protocol::FollowedJournal::Received& received) {
+    std::vector<protocol::JournalRecord> records;
+    for (const Bytes& bytes : received.records) {
+      LEAT_ASSIGN_OR_RETURN(auto record, checkpoint::DecodePayload(bytes));
+      records.push_back(std::move(record));
+    }
+    if (received.anew) {
+      LEAT_RETURN_IF_ERROR(directory_->Begin(received.term, job_, records));
+      electorate_.emplace(ElectorRole());
+      complete_ = electable_ = known_ = excluded_ = false;
+      next_alive_ = Time(0);  // it may have to join again
+      spdlog::info("has the journal of term {}: {} records", protocol::NumberOf(received.term),
+                   records.size());
+    } else {
+      LEAT_RETURN_IF_ERROR(directory_->Append(records));
+    }
+    for (size_t i = 0; i < records.size(); ++i) {
+      electorate_->OnRecord(received.ends[i], records[i]);
+      // Another standby may be elected next.
+      const auto* joined = std::get_if<protocol::MemberJoined>(&records[i]);
+      if (joined != nullptr && joined->member.role == protocol::Role::kCoordinator)
+        AddAddresses({joined->member.address});
+    }
+    return {};
+  }
+
+  Status CopyCheckpoints(const protocol::FollowReply& reply) {
+    if (!electorate_) return {};
+    if (journal_.began()) electorate_->OnAgreed(reply.agreed);
+    if (std::exchange(electable_, reply.electable) != electable_) SayReady();
+    complete_ = complete_ || reply.in_set;
+    if (auto done = copy_.TakeDone()) {
+      Status status = done->manifest.status();
+      if (status.ok()) status = directory_->Complete(*done->manifest);
+      if (status.ok()) {
+        spdlog::info("has a copy of checkpoint {}", done->id);
+      } else {
+        spdlog::warn("checkpoint {} cannot be copied: {}", done->id, status.message());
+        next_copy_ = clock_.Now() + kCopyRetry;
+      }
+    }
+    // A journal that names two electorates is kept.
+    if (!copy_.busy() && electorate_->Settled() && reply.oldest_kept > dropped_ &&
+        directory_->newest_checkpoint() >= reply.oldest_kept) {
+      if (const Status dropped = directory_->Drop(reply.oldest_kept, reply.watermark); !dropped.ok()) {
+        spdlog::warn("{}", dropped.ToString());
+        if (dropped.code() == Code::kDataLoss) return dropped;
+      }
+      dropped_ = reply.oldest_kept;
+    }
+    if (copy_.busy() || reply.checkpoint <= directory_->newest_checkpoint() || clock_.Now() < next_copy_)
+      return {};
+    const auto directory = directory_->Prepare(reply.checkpoint);
+    if (!directory.ok()) {
+      spdlog::warn("checkpoint {} cannot be copied: {}", reply.checkpoint, directory.status().message());
+      next_copy_ = clock_.Now() + kCopyRetry;
+      return {};
+    }
+    const std::string& at = reply.transfers;
+    copy_.Start(reply.checkpoint, *directory,
+                at.starts_with(':') ? std::string(net::HostOf(client_.address())) + at : at);
+    return {};
+  }
+
+  Status Pause(Duration duration) { return stopped_.Await(duration) ? Stopped() : Status(); }
+
+  const StandbyOptions& options_;
+  const std::unique_ptr<checkpoint::StandbyDirectory> directory_;
+  Election& election_;
+  const std::string address_;
+  const std::string metrics_;  // as in protocol::KeepAlive
+  observe::WatchedLoop loop_;
+  control::ControlClient& client_;
+  MemberCalls member_calls_;
+  const MonotonicClock clock_;
+  const uint64_t process_ = NewProcess();
+  protocol::FollowedJournal journal_;
+  std::optional<protocol::Electorate> electorate_;  // by the directory's journal; none: it has none
+  bool complete_ = false;  // the directory has had every agreed record; the members know whether it still has
+  bool excluded_ = false;  // it has not
+  bool electable_ = false;  // a majority of the members may elect it
+  bool known_ = false;      // all members have its address
+  std::string job_;
+  std::optional<NodeId> node_;  // none: it is no member
+  uint32_t index_ = 0;
+  Time begun_{0}, heard_{0}, stepped_{0}, next_try_{0}, next_alive_{0}, next_copy_{0};
+  bool standing_ = false;
+  bool over_ = false;  // the job
+  uint64_t dropped_ = 0;
+  CheckpointCopy copy_;
+  StopEvent stopped_;  // a signal came
+};
+
+}  // namespace
+
+Status RunNetworkStandby(StandbyOptions options) {
+  CoordinatorOptions& coordinator = options.coordinator;
+  coordinator.resume = true;
+  while (true) {
+    Result<NetworkStandby::Elected> elected = NetworkStandby::Elected();
+    {
+      LEAT_ASSIGN_OR_RETURN(auto directory, checkpoint::StandbyDirectory::Open(options.directory));
+      LEAT_ASSIGN_OR_RETURN(const auto election, Election::Start(coordinator));
+      coordinator.listen = election->address();
+      LEAT_ASSIGN_OR_RETURN(const std::string address,
+                            net::AdvertisedAddress(coordinator.advertise, coordinator.listen));
+      const auto client = control::ControlClient::Make(options.leader, coordinator.token, coordinator.tls);
+      auto member_client = control::ControlClient::Make(options.leader, coordinator.token, coordinator.tls);
+      elected = NetworkStandby(options, std::move(directory), election.get(), address, client.get(),
+                               std::move(member_client))
+                    .Run();
+    }
+    if (elected.status().code() == Code::kAborted) {
+      spdlog::info("{}", elected.status().message());
+      return {};
+    }
+    if (!elected.ok()) return elected.status();
+    spdlog::warn("the members have elected this standby for term {}; it takes the job over", elected->term);
+    coordinator.term = elected->term;
+    coordinator.electors = std::move(elected->electors);
+    const Status outcome = RunCoordinator(options.load(), coordinator);
+    if (outcome.code() != Code::kStale) return outcome;
+    spdlog::warn("{}; this one is a standby again", outcome.message());
+  }
+}
+
+}  // namespace leat::roles

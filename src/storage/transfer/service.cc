@@ -1,0 +1,138 @@
+#include "storage/transfer/service.h"
+
+#include <utility>
+#include <vector>
+
+#include "base/threads/thread.h"
+#include "net/frames/frame.h"
+#include "net/frames/transfer.h"
+
+namespace leat::transfer {
+
+using wire::TransferOp;
+using wire::TransferReply;
+using wire::TransferRequest;
+
+// Connection of a peer. Requests are answered in order, each before the next is read.
+class Service::Session final : public net::Receiver {
+ public:
+  Session(Service& service, std::unique_ptr<net::Connection> connection)
+      : service_(service), connection_(std::move(connection)) {}
+
+  Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t type, ByteView header,
+                                                     uint64_t payload_bytes) override {
+    if (type != static_cast<uint8_t>(wire::FrameType::kTransferRequest))
+      return Status(Code::kDataLoss, "unexpected frame type " + std::to_string(type) + " at a file service");
+    LEAT_ASSIGN_OR_RETURN(request_, fields::Decode<TransferRequest>(header, "request to a file service"));
+    if (payload_bytes != wire::PayloadBytes(request_)) {
+      return Status(Code::kDataLoss, "payload has " + std::to_string(payload_bytes) +
+                                         " bytes; its request names " +
+                                         std::to_string(wire::PayloadBytes(request_)));
+    }
+    if (*unread_ >= service_.most_replies_)
+      return Status(Code::kResourceExhausted, "more requests than replies that the peer reads");
+    if (payload_bytes == 0) return std::vector<std::span<std::byte>>();
+    arriving_.resize(payload_bytes);
+    return std::vector<std::span<std::byte>>{arriving_};
+  }
+
+  void OnMessage(net::Connection& connection) override {
+    TransferReply reply;
+    const auto payload = std::make_shared<Bytes>();
+    Result<uint64_t> position = request_.op == TransferOp::kRead ? Read(payload.get()) : Upload();
+    if (position.ok()) {
+      reply.position = *position;
+      if (!payload->empty()) reply.checksum = Checksum(*payload);
+    } else {
+      reply.status = position.status();
+      payload->clear();
+    }
+    reply.sequence = request_.sequence;
+    std::vector<ByteView> pieces;
+    if (!payload->empty()) pieces.push_back(*payload);
+    ++*unread_;
+    connection.Send(static_cast<uint8_t>(wire::FrameType::kTransferReply), fields::Encode(reply),
+                    std::move(pieces), [payload, unread = unread_](const Status&) { --*unread; });
+  }
+
+  void OnClosed(net::Connection&, const Status&) override { service_.sessions_.erase(this); }
+
+ private:
+  Result<uint64_t> Read(Bytes* payload) {
+    const auto content = Published();
+    if (content == nullptr) return Status(Code::kNotFound, "is not published");
+    const uint64_t size = content->size();
+    if (request_.offset < size) {
+      payload->resize(std::min(request_.bytes, size - request_.offset));
+      LEAT_RETURN_IF_ERROR(content->ReadAt(request_.offset, *payload));
+    }
+    return size;
+  }
+
+  std::shared_ptr<const Content> Published() {
+    const std::lock_guard lock(service_.mutex_);
+    const auto found = service_.contents_.find(request_.name);
+    return found == service_.contents_.end() ? nullptr : found->second;
+  }
+
+  Result<uint64_t> Upload() {
+    const TransferRequest& r = request_;
+    if (r.op == TransferOp::kWrite && Checksum(arriving_) != r.checksum)
+      return Status(Code::kDataLoss, "a chunk does not match its checksum");
+    const std::lock_guard lock(service_.uploads_mutex_);
+    UploadFiles& uploads = service_.uploads_;
+    if (r.op == TransferOp::kOpenUpload) return uploads.Open(r.folder, r.name, r.bytes, r.checksum);
+    if (r.op == TransferOp::kWrite) return uploads.Write(r.folder, r.name, r.offset, arriving_);
+    return uploads.Commit(r.folder, r.name);
+  }
+
+  Service& service_;
+  std::unique_ptr<net::Connection> connection_;
+  TransferRequest request_;
+  Bytes arriving_;
+  // Replies that are not sent; a transport may keep its callbacks for longer than the connection.
+  std::shared_ptr<uint32_t> unread_ = std::make_shared<uint32_t>(0);
+};
+
+Result<std::unique_ptr<Service>> Service::Start(const Options& options) {
+  std::unique_ptr<Service> service(new Service(options.most_replies));
+  service->transport_ = options.make_transport(service->loop_);
+  const auto accept = [its = service.get()](std::unique_ptr<net::Connection> connection) {
+    auto session = std::make_unique<Session>(*its, std::move(connection));
+    Session* const receiver = session.get();
+    its->sessions_.emplace(receiver, std::move(session));
+    return receiver;
+  };
+  LEAT_ASSIGN_OR_RETURN(service->listener_, service->transport_->Listen(options.listen, accept));
+  service->thread_ = StartThread([loop = &service->loop_] { loop->Run(); });
+  return service;
+}
+
+Service::Service(uint32_t most_replies) : most_replies_(most_replies) {}
+
+Service::~Service() {
+  loop_.Stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Service::Publish(const std::string& name, std::shared_ptr<const Content> content) {
+  const std::lock_guard lock(mutex_);
+  contents_[name] = std::move(content);
+}
+
+void Service::Withdraw(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  contents_.erase(name);
+}
+
+void Service::AcceptUploads(uint64_t folder, const std::string& directory, uint64_t max_bytes) {
+  const std::lock_guard lock(uploads_mutex_);
+  uploads_.Accept(folder, directory, max_bytes);
+}
+
+void Service::StopUploads(uint64_t folder) {
+  const std::lock_guard lock(uploads_mutex_);
+  uploads_.Stop(folder);
+}
+
+}  // namespace leat::transfer

@@ -1,0 +1,130 @@
+// The computation of a worker: turns a batch of rows into gradients and scores, by compiled plans.
+//
+// Plans read parameters from, and write gradients to, the memory of protocol::Parameters, which the transport
+// also uses: nothing is copied in between. Each batch size has its own plan. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "compute/engine/plan.h"
+#include "base/metrics/auc.h"
+#include "compute/nn/model.h"
+#include "base/recorder/recorder.h"
+#include "protocol/parameters.h"
+
+namespace leat::step {
+
+// Decoded rows of the stream. The features of row i are features[i * width, (i + 1) * width).
+struct Rows {
+  std::span<const float> features;
+  std::span<const float> labels;  // model.labels() per row
+  std::span<const float> truth;   // known probability of class 1, or empty
+};
+
+struct StepOutcome {
+  uint32_t events = 0;        // rows in the batch
+  double loss_sum = 0;        // sum of the rows' losses, before training on them
+  uint64_t correct = 0;       // labels predicted correctly, of events · model.labels()
+  double absolute_error = 0;  // regression: sum over all labels
+  bool finite = true;         // the loss and all gradients are finite; if not, the batch is not scored
+  bool overflow_safe =
+      false;  // all gradients are below kOverflowSafe, so that sums of a million of them are finite
+};
+inline constexpr float kOverflowSafe = 0x1p107f;
+
+class Trainer {
+ public:
+  // `model` and the parameters in use must outlive this. The parameters' table lists the model's variables in
+  // order. `clipping` applies to the gradients of each batch.
+  Trainer(const nn::Model& model, protocol::Parameters& parameters, const engine::PlanOptions& options,
+          const optim::Clipping& clipping = {});
+
+  // Compiles what Step needs for batches of this size. Otherwise the first of them does.
+  void Prepare(uint32_t batch_size);
+  // Plans compiled so far.
+  uint32_t plans() const { return plans_; }
+
+  // Scores a batch, then computes its gradients into the parameters' gradients. `batch` holds the indices of
+  // its rows, at most `batch_size`. If the gradients' memory is still in use elsewhere, other memory is taken
+  // (AcquireGradientBuffer). An empty batch computes nothing. `random_seed` determines all random choices
+  // (dropout), so that training a batch again repeats them.
+  StepOutcome Step(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size,
+                   uint64_t random_seed = 0);
+  // Scores a batch without computing gradients, for evaluation.
+  StepOutcome Score(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size);
+  // Scores a batch for predictions() and scores() alone; nothing is counted, and the rows need no labels.
+  void Predict(const Rows& rows, std::span<const uint32_t> batch, uint32_t batch_size);
+  // From now on Step scores a batch by an inference pass before it trains it, if the model's scores differ in
+  // training.
+  void ScoreByInference() { by_inference_ = model_.differs_in_training(); }
+  // The scores of the last batch, as they were before it was trained; binary tasks: the probability of class
+  // 1. In the order of the batch, with the same number for each row. Valid until the next batch.
+  std::span<const float> predictions();
+  // The same as the model has them: LossValues::scores of the batch's rows.
+  std::span<const float> scores() const { return scores_; }
+
+  // Sets a hook, starting with the next Step; an empty `f` removes it. Step calls `f` on its own thread, once
+  // for each variable, when the variable's gradient is final: during back-propagation, last layers first, if
+  // the plan runs inline on one thread; otherwise after back-propagation. The gradient is not clipped then,
+  // and may be infinite or NaN; Step reports that when it returns. An empty batch makes no calls.
+  void OnGradient(std::function<void(size_t variable)> f);
+
+  // Forward and backward passes of later batches are recorded there; null: nowhere. To be set before the
+  // first batch.
+  void RecordTo(timeline::Track* track) { track_ = track; }
+
+  // Later batches are computed with these values, of the same table. The former parameters are no longer
+  // used.
+  void UseParameters(protocol::Parameters& parameters);
+
+  // Scores of all batches so far; binary tasks only.
+  const metrics::AucCounts& scores_seen() const { return scores_seen_; }
+  const metrics::AucCounts& truths_seen() const { return truths_seen_; }
+
+ private:
+  struct Compiled {
+    // A graph for training and one for scoring, over the same memory.
+    struct Half {
+      nn::StepGraph step;
+      std::unique_ptr<engine::Plan> plan;
+      const float* gradients = nullptr;  // the gradient memory that the plan is bound to
+    };
+    Half train, score;
+    Tensor features, labels, weights, random_seed;
+    uint32_t filled = 0;  // rows of weight 1
+  };
+  // Compiles only the graph that is asked for: workers never score alone, and an evaluation never trains.
+  Compiled& For(uint32_t batch_size, bool training);
+  void BindValues(Compiled::Half& half);
+  void BindGradients(Compiled::Half& half);
+  void SetHooks(const Compiled::Half& half);
+  void Fill(Compiled& compiled, const Rows& rows, std::span<const uint32_t> batch);
+  static std::span<const float> ScoresOf(const Compiled& compiled, const Compiled::Half& half, size_t rows);
+  StepOutcome Measure(const Compiled& compiled, const Compiled::Half& half, const Rows& rows,
+                      std::span<const uint32_t> batch, bool finite);
+
+  const nn::Model& model_;
+  protocol::Parameters* parameters_;
+  engine::PlanOptions options_;
+  optim::Clipping clipping_;
+  void RunTraining(Compiled& compiled);
+
+  std::function<void(size_t)> on_gradient_;
+  timeline::Track* track_ = nullptr;
+  Time forward_end_{0};  // end of the batch's forward pass, if it is recorded
+  float largest_ = 0;    // largest gradient of this step so far, if gradients are not clipped
+  std::map<uint32_t, Compiled> compiled_;
+  uint32_t plans_ = 0;
+  metrics::AucCounts scores_seen_;
+  metrics::AucCounts truths_seen_;
+  std::vector<float> positive_;
+  bool by_inference_ = false;
+  std::span<const float> scores_;  // scores of the last batch
+};
+
+}  // namespace leat::step
