@@ -2,7 +2,7 @@
 #
 #   leat_module(NAME base DEPS <house targets> LIBS <libraries from outside>
 #               TEST_DEPS <house targets> TEST_LIBS <libraries> LINK_ONLY <dep> "<reason>" ...
-#               REPLACED <patterns> ALONE <patterns> [CONCURRENT] [COLD] [FAMILIES | ISOLATED] PURPOSE "<one line>")
+#               REPLACED <patterns> ALONE <patterns> [CONCURRENT] [COLD] [FAMILIES | CONCERNS <subfolders>] PURPOSE "<one line>")
 #
 # builds the static library leat_<name> from every x.cc of the folder, and the test program <name>_test from every x_test.cc. Sources are
 # globbed, so no test can be forgotten. `tools/check_layers.py` checks the includes against DEPS and TEST_DEPS, and generates the table in
@@ -16,7 +16,7 @@
 #   CONCURRENT_TESTS  patterns of the tests that start threads, if few do: ThreadSanitizer finds nothing in the others
 #   FIGURE_TESTS      files of the tests about figures of long simulated runs: AddressSanitizer finds nothing in them that others do not show
 #   FAMILIES    sources of subfolders without a CMakeLists.txt belong to the target
-#   ISOLATED    like FAMILIES; a subfolder may include its own headers and the root's, but not another subfolder's
+#   CONCERNS    like FAMILIES; a subfolder may include its own headers, the root's, and those of the subfolders before it in this list
 
 find_package(Threads REQUIRED)
 find_program(CCACHE_PROGRAM ccache)
@@ -180,10 +180,10 @@ function(leat_batches target)
 endfunction()
 
 function(leat_module)
-  cmake_parse_arguments(PARSE_ARGV 0 M "CONCURRENT;COLD;FAMILIES;ISOLATED" "NAME;PURPOSE"
-                        "DEPS;LIBS;TEST_DEPS;TEST_LIBS;CONCURRENT_TESTS;FIGURE_TESTS;LINK_ONLY;REPLACED;ALONE")
+  cmake_parse_arguments(PARSE_ARGV 0 M "CONCURRENT;COLD;FAMILIES" "NAME;PURPOSE"
+                        "CONCERNS;DEPS;LIBS;TEST_DEPS;TEST_LIBS;CONCURRENT_TESTS;FIGURE_TESTS;LINK_ONLY;REPLACED;ALONE")
   set(patterns ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
-  if(M_FAMILIES OR M_ISOLATED)
+  if(M_FAMILIES OR M_CONCERNS)
     list(APPEND patterns ${CMAKE_CURRENT_SOURCE_DIR}/*/*.cc ${CMAKE_CURRENT_SOURCE_DIR}/*/*/*.cc)
   endif()
   file(GLOB sources CONFIGURE_DEPENDS ${patterns})

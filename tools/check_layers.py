@@ -50,8 +50,8 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 BATCHED = re.compile(r'^#include "([^"]+)"', re.M)
 TEST = re.compile(r"_test\.cc$|^testing\.h$")
 TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"|#[^\n]*|([^\s()"#]+)|([()])')
-FLAGS = {"COLD", "CONCURRENT", "FAMILIES", "ISOLATED"}
-LISTS = {"NAME", "PURPOSE", "DEPS", "LINK_ONLY", "LIBS", "TEST_DEPS", "TEST_LIBS", "CONCURRENT_TESTS", "FIGURE_TESTS", "REPLACED", "ALONE"}
+FLAGS = {"COLD", "CONCURRENT", "FAMILIES"}
+LISTS = {"NAME", "PURPOSE", "CONCERNS", "DEPS", "LINK_ONLY", "LIBS", "TEST_DEPS", "TEST_LIBS", "CONCURRENT_TESTS", "FIGURE_TESTS", "REPLACED", "ALONE"}
 
 
 @dataclass
@@ -210,17 +210,22 @@ def check_file(src, path, layers, used, errors):
         if other not in allowed:
             key = "TEST_DEPS" if is_test else "DEPS"
             errors.append(f"{where}: {folder} may not include {other}, which is not in {key} of its CMakeLists.txt, not even transitively")
-        elif other == folder and layers.modules[folder].list("ISOLATED"):
-            check_isolated(where, relative, target, folder, errors)
+        elif other == folder and layers.modules[folder].list("CONCERNS") and not is_test:
+            check_concerns(where, relative, target, layers.modules[folder], errors)
 
 
-def check_isolated(where, relative, target, folder, errors):
-    """A subfolder of an ISOLATED module may include its own headers and the root's. Headers of the root include no subfolder."""
-    mine, other = subfolder_of(relative, folder), subfolder_of(target, folder)
-    if mine and other and mine != other:
-        errors.append(f"{where}: {folder}/{mine} may not include {folder}/{other}; move shared code to {folder}/")
-    elif not mine and other and relative.suffix == ".h" and not TEST.search(relative.name):
-        errors.append(f"{where}: a header of {folder}/ may not include {folder}/{other}, which the other subfolders would then include too")
+def check_concerns(where, relative, target, module, errors):
+    """A subfolder may include its own headers, the root's, and those of the CONCERNS before it. Headers of the root include no subfolder."""
+    order = module.list("CONCERNS")
+    mine, other = subfolder_of(relative, module.folder), subfolder_of(target, module.folder)
+    for name in (mine, other):
+        if name and name not in order:
+            errors.append(f"{where}: {module.folder}/{name} is not among the CONCERNS of {module.cmake.split(':')[0]}")
+            return
+    if mine and other and order.index(other) > order.index(mine):
+        errors.append(f"{where}: {module.folder}/{mine} may not include {module.folder}/{other}, which comes after it in CONCERNS")
+    elif not mine and other and relative.suffix == ".h":
+        errors.append(f"{where}: a header of {module.folder}/ may not include {module.folder}/{other}, which the other subfolders would then include too")
 
 
 def check_edges(layers, used, errors):
@@ -383,13 +388,17 @@ TREE = {
     "src/up/u.h": '#include "down/d.h"\n',
     "src/down/CMakeLists.txt": 'leat_module(NAME down DEPS up PURPOSE "p") ✗\n',
     "src/down/d.h": '#include "up/u.h"\n',
-    "src/protocol/CMakeLists.txt": 'leat_module(NAME protocol ISOLATED PURPOSE "p")\n',
+    "src/protocol/CMakeLists.txt": 'leat_module(NAME protocol CONCERNS server worker PURPOSE "p")\n',
     "src/protocol/cut.h": "#include <vector>\n#include <thread> ✗\n",
     "src/protocol/all.h": '#include "protocol/server/server.h" ✗\n',
     "src/protocol/all.cc": '#include "protocol/server/server.h"\n',
     "src/protocol/server/server.h": '#include "protocol/cut.h"\nclass Server {\n};\n',
     "src/protocol/server/server_state.h": '#include "protocol/server/server.h"\nstruct Server::State {\n};\n',
-    "src/protocol/worker/worker.cc": '#include "protocol/cut.h"\n#include "protocol/server/server.h" ✗\n',
+    "src/protocol/worker/worker.h": "",
+    "src/protocol/worker/worker.cc": '#include "protocol/cut.h"\n#include "protocol/server/server.h"\n',
+    "src/protocol/server/server.cc": '#include "protocol/cut.h"\n#include "protocol/worker/worker.h" ✗\n',
+    "src/protocol/server/testing.h": '#include "protocol/worker/worker.h"\n',
+    "src/protocol/other/other.cc": '#include "protocol/cut.h" ✗\n',
     "src/lab/sim/CMakeLists.txt": 'leat_module(NAME sim DEPS protocol PURPOSE "p")\n',
     "src/lab/sim/s.cc": '#include "protocol/server/server.h"\n#include "protocol/server/server_state.h" ✗\nclass Server { ✗\n};\n',
     **{f"src/compute/graph/g{number}.h": "" for number in range(MAX_FILES)},

@@ -410,7 +410,7 @@ struct CheckpointOrder {
 };
 LEAT_FIELDS(CheckpointOrder, (id), (directory, Limits::kPath), (version));
 
-// All-reduce: the workers that make steps together (coordinator/group/group_coordinator.h).
+// All-reduce: the workers that make steps together (protocol/allreduce/group_coordinator.h).
 struct Group {
   uint64_t id = 0;              // unique; later groups have larger ids
   std::vector<Member> members;  // by rank
@@ -467,7 +467,7 @@ Status Check(const MemberReport& report);
 // term with its own term and nothing else, unless the member is evicted or has to stop; the member's next
 // heartbeats then say all that it holds. Members ignore replies of an earlier term than their own.
 
-// Coordinators with directories of their own (coordinator/standby/). Each is known by a random number of its
+// Coordinators with directories of their own (protocol/succession/). Each is known by a random number of its
 // directory.
 
 // The coordinators that may take the job over: the directory of each has every record that was acted on.

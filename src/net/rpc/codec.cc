@@ -4,7 +4,7 @@
 
 #include "base/fields/codec.h"
 #include "base/fields/description.h"
-#include "protocol/coordinator/records/journal.h"
+#include "protocol/records/journal.h"
 
 namespace leat::control {
 namespace {

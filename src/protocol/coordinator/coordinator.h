@@ -18,8 +18,8 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "protocol/coordinator/leases/lease_pace.h"
-#include "protocol/coordinator/records/recovered_state.h"
+#include "protocol/leases/lease_pace.h"
+#include "protocol/records/recovered_state.h"
 #include "protocol/messages_control.h"
 #include "protocol/placement.h"
 #include "protocol/strategy.h"

@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "protocol/coordinator/coordinator.h"
-#include "protocol/coordinator/group/group_coordinator.h"
-#include "protocol/coordinator/leases/round_queue.h"
-#include "protocol/coordinator/leases/split_queue.h"
-#include "protocol/coordinator/moves/slice_moves.h"
-#include "protocol/coordinator/moves/traffic_meter.h"
-#include "protocol/coordinator/publications/publications.h"
-#include "protocol/coordinator/slice_map.h"
+#include "protocol/allreduce/group_coordinator.h"
+#include "protocol/leases/round_queue.h"
+#include "protocol/leases/split_queue.h"
+#include "protocol/slices/slice_moves.h"
+#include "protocol/slices/traffic_meter.h"
+#include "protocol/predictions/publications.h"
+#include "protocol/slices/slice_map.h"
 
 namespace leat::protocol {
 

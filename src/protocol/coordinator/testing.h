@@ -10,7 +10,7 @@
 #include <stdexcept>
 
 #include "protocol/coordinator/coordinator.h"
-#include "protocol/coordinator/slice_map.h"
+#include "protocol/slices/slice_map.h"
 
 namespace leat::protocol {
 

@@ -13,7 +13,7 @@
 #include "net/loop.h"
 #include "net/tls/tls_identity.h"
 #include "show/prometheus/role_metrics.h"
-#include "protocol/coordinator/standby/promises.h"
+#include "protocol/succession/promises.h"
 #include "run/roles/background_thread.h"
 #include "run/roles/keep_alive.h"
 
@@ -51,7 +51,7 @@ class CoordinatorClient {
   // over, or AbortJoin was called.
   Result<protocol::JoinReply> Join(const protocol::JoinRequest& request);
   // As Join, of a server or worker that was evicted: until a coordinator answers, it votes as the node that
-  // it was (protocol/coordinator/standby/promises.h). Its deadline is silence_limit, if that is longer.
+  // it was (protocol/succession/promises.h). Its deadline is silence_limit, if that is longer.
   Result<protocol::JoinReply> JoinAgain(const protocol::JoinRequest& request, Duration call_deadline,
                                         protocol::Promises* former);
   // Makes a Join or JoinAgain that blocks, or is called later, return kAborted, unless the coordinator has

@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "train/collective/messages.h"
-#include "protocol/follower/follower.h"
+#include "protocol/subscribers/follower.h"
 #include "train/ps/client.h"
 #include "run/roles/membership.h"
 #include "run/roles/role.h"

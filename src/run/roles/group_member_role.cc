@@ -12,7 +12,7 @@
 #include "train/collective/mpi.h"
 #include "train/collective/peer_all_reduce.h"
 #include "net/address.h"
-#include "protocol/member/group_member.h"
+#include "protocol/allreduce/group_member.h"
 #include "run/roles/background_thread.h"
 #include "run/roles/follow/pull_service.h"
 #include "run/roles/recording/group_wait.h"

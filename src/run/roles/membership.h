@@ -13,7 +13,7 @@
 #include "job/job.h"
 #include "run/launcher/signals.h"
 #include "net/loop.h"
-#include "protocol/coordinator/standby/promises.h"
+#include "protocol/succession/promises.h"
 #include "run/roles/coordinator_client.h"
 #include "run/roles/feed/model_files.h"
 #include "run/roles/recording/role_recording.h"

@@ -14,7 +14,7 @@
 #include "base/status.h"
 #include "show/tensorboard/events.h"
 #include "show/tensorboard/run_events.h"
-#include "protocol/coordinator/records/manifest.h"
+#include "protocol/records/manifest.h"
 
 namespace leat::tensorboard {
 

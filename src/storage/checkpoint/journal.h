@@ -19,7 +19,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "storage/checkpoint/file.h"
-#include "protocol/coordinator/records/journal.h"
+#include "protocol/records/journal.h"
 
 namespace leat::checkpoint {
 

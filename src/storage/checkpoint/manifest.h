@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "protocol/coordinator/records/manifest.h"
+#include "protocol/records/manifest.h"
 
 namespace leat::checkpoint {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "protocol/coordinator/records/manifest.h"
+#include "protocol/records/manifest.h"
 #include "protocol/slice.h"
 
 namespace leat::checkpoint {

@@ -26,7 +26,7 @@
 
 #include "base/status.h"
 #include "storage/checkpoint/file.h"
-#include "protocol/coordinator/records/recovered_state.h"
+#include "protocol/records/recovered_state.h"
 #include "protocol/server/server.h"
 
 namespace leat::checkpoint {

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "protocol/coordinator/records/journal.h"
+#include "protocol/records/journal.h"
 
 namespace leat::checkpoint {
 

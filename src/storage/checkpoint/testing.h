@@ -10,7 +10,7 @@
 #include "base/bytes.h"
 #include "base/rng.h"
 #include "base/testing.h"
-#include "protocol/coordinator/records/journal.h"
+#include "protocol/records/journal.h"
 #include "protocol/server/server.h"
 
 namespace leat::checkpoint {

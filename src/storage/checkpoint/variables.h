@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "protocol/coordinator/records/manifest.h"
+#include "protocol/records/manifest.h"
 
 namespace leat::checkpoint {
 

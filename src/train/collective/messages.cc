@@ -2,7 +2,7 @@
 
 #include "base/fields/codec.h"
 #include "base/fields/description.h"
-#include "protocol/member/training_state.h"
+#include "protocol/allreduce/training_state.h"
 #include "protocol/messages_data.h"
 
 namespace leat::collective {

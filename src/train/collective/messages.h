@@ -6,8 +6,8 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "base/fields/fields.h"
-#include "protocol/member/peer_connections.h"
-#include "protocol/member/reduction.h"
+#include "protocol/allreduce/peer_connections.h"
+#include "protocol/allreduce/reduction.h"
 #include "net/frames/handshake.h"
 
 namespace leat::collective {

@@ -18,7 +18,7 @@
 #include "base/text.h"
 #include "train/collective/mpi_module.h"
 #include "net/poller.h"
-#include "protocol/member/reduction.h"
+#include "protocol/allreduce/reduction.h"
 #include "base/threads/thread.h"
 
 namespace leat::collective {

@@ -1,4 +1,4 @@
-// All-reduce over a transport, with the paths of protocol/member/reduction.h: the ring for large buckets, the
+// All-reduce over a transport, with the paths of protocol/allreduce/reduction.h: the ring for large buckets, the
 // exchange for small ones, the chain for lane order, and one shot for gather_only.
 //
 // Memory in addition to the buckets: one piece for each receive in progress, and up to `eager_bytes` per
@@ -17,7 +17,7 @@
 
 #include "train/collective/all_reduce.h"
 #include "train/collective/process_group.h"
-#include "protocol/member/reduction.h"
+#include "protocol/allreduce/reduction.h"
 
 namespace leat::collective {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "protocol/member/peer_connections.h"
+#include "protocol/allreduce/peer_connections.h"
 #include "net/frames/frame.h"
 
 namespace leat::collective {

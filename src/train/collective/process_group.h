@@ -14,7 +14,7 @@
 #include "train/collective/messages.h"
 #include "train/collective/port.h"
 #include "net/transport.h"
-#include "protocol/member/peer_connections.h"
+#include "protocol/allreduce/peer_connections.h"
 
 namespace leat::collective {
 

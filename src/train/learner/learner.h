@@ -13,7 +13,7 @@
 #include "compute/engine/plan.h"
 #include "compute/nn/model.h"
 #include "compute/optim/optimizer.h"
-#include "protocol/member/training_state.h"
+#include "protocol/allreduce/training_state.h"
 #include "protocol/parameters.h"
 #include "train/step/trainer.h"
 

@@ -10,7 +10,7 @@
 #include <functional>
 
 #include "train/collective/all_reduce.h"
-#include "protocol/member/group_member.h"
+#include "protocol/allreduce/group_member.h"
 
 namespace leat::step {
 

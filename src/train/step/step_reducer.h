@@ -25,7 +25,7 @@
 #include "train/collective/all_reduce.h"
 #include "net/loop.h"
 #include "compute/optim/mean.h"
-#include "protocol/member/group_member.h"
+#include "protocol/allreduce/group_member.h"
 #include "train/step/trainer.h"
 #include "compute/tensor/buffer.h"
 

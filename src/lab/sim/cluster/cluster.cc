@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "protocol/member/bucket_plan.h"
+#include "protocol/allreduce/bucket_plan.h"
 #include "lab/sim/cluster/cluster_state.h"
 
 namespace leat::sim {

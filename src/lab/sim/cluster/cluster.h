@@ -180,7 +180,7 @@ struct StreamPlan {
   Duration late_labels{0};
 };
 
-// How the members of a group reduce (protocol/member/reduction.h), as in step/ and collective/.
+// How the members of a group reduce (protocol/allreduce/reduction.h), as in step/ and collective/.
 struct ReduceOptions {
   uint64_t bucket_bytes = 1 << 20;     // minimum; whole variables
   uint64_t exchange_bytes = 64 << 10;  // buckets up to this size use the exchange

@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "protocol/coordinator/standby/candidate.h"
-#include "protocol/coordinator/standby/followed_journal.h"
-#include "protocol/coordinator/standby/promises.h"
-#include "protocol/coordinator/standby/replication.h"
+#include "protocol/succession/candidate.h"
+#include "protocol/succession/followed_journal.h"
+#include "protocol/succession/promises.h"
+#include "protocol/succession/replication.h"
 #include "lab/sim/cluster/cluster.h"
 #include "lab/sim/cluster/disk.h"
 #include "lab/sim/cluster/followers.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "protocol/member/pull_answer.h"
+#include "protocol/allreduce/pull_answer.h"
 #include "lab/sim/cluster/cluster_state.h"
 
 namespace leat::sim {

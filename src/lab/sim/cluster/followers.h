@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "protocol/follower/follower.h"
+#include "protocol/subscribers/follower.h"
 
 namespace leat::sim {
 

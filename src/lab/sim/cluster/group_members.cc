@@ -4,7 +4,7 @@
 
 #include "compute/optim/mean.h"
 #include "compute/optim/moments.h"
-#include "protocol/member/reduction.h"
+#include "protocol/allreduce/reduction.h"
 #include "lab/sim/cluster/cluster_state.h"
 
 namespace leat::sim {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "protocol/member/group_member.h"
-#include "protocol/member/peer_connections.h"
-#include "protocol/member/reduction.h"
+#include "protocol/allreduce/group_member.h"
+#include "protocol/allreduce/peer_connections.h"
+#include "protocol/allreduce/reduction.h"
 #include "lab/sim/hosts/link_queue.h"
 
 namespace leat::sim {

@@ -1,5 +1,5 @@
 // Coordinators on hosts of their own, each with its own directory: the active one, standbys that follow it,
-// and elections. Executes the machines of protocol/coordinator/standby/.
+// and elections. Executes the machines of protocol/succession/.
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>

@@ -10,8 +10,8 @@
 #include "job/job.h"
 #include "base/metrics/metrics.h"
 #include "net/loop.h"
-#include "protocol/autoscaler/activity.h"
-#include "protocol/autoscaler/autoscaler.h"
+#include "protocol/scaling/activity.h"
+#include "protocol/scaling/autoscaler.h"
 #include "protocol/coordinator/coordinator.h"
 #include "run/roles/autoscale/scale_hook.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 #include "storage/checkpoint/store.h"
-#include "protocol/coordinator/records/journal.h"
+#include "protocol/records/journal.h"
 #include "stream/source.h"
 
 namespace leat::roles {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "train/collective/port.h"
-#include "protocol/member/pull_answer.h"
+#include "protocol/allreduce/pull_answer.h"
 #include "protocol/parameters.h"
 
 namespace leat::roles {

@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "storage/checkpoint/store.h"
 #include "job/job.h"
-#include "protocol/coordinator/records/recovered_state.h"
+#include "protocol/records/recovered_state.h"
 #include "stream/source.h"
 
 namespace leat::roles {

@@ -14,7 +14,7 @@
 #include "storage/checkpoint/shard.h"
 #include "storage/object_store/object_store.h"
 #include "compute/optim/optimizer.h"
-#include "protocol/coordinator/records/manifest.h"
+#include "protocol/records/manifest.h"
 #include "protocol/server/server.h"
 #include "run/roles/background_thread.h"
 #include "run/roles/shards/scratch.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "protocol/coordinator/records/manifest.h"
+#include "protocol/records/manifest.h"
 #include "storage/transfer/service.h"
 
 namespace leat::roles {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/status.h"
-#include "protocol/coordinator/records/manifest.h"
+#include "protocol/records/manifest.h"
 #include "run/roles/background_thread.h"
 #include "storage/transfer/client.h"
 

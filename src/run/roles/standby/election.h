@@ -1,5 +1,5 @@
 // A coordinator that is not one yet: it answers members that look for theirs at its address, and stands for
-// election once nobody else answers them (protocol/coordinator/standby/candidate.h).
+// election once nobody else answers them (protocol/succession/candidate.h).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "net/rpc/server.h"
-#include "protocol/coordinator/standby/candidate.h"
+#include "protocol/succession/candidate.h"
 #include "run/roles/coordinator_role.h"
 
 namespace leat::roles {

@@ -14,7 +14,7 @@
 #include "run/launcher/signals.h"
 #include "net/address.h"
 #include "net/tcp/tcp.h"
-#include "protocol/coordinator/standby/followed_journal.h"
+#include "protocol/succession/followed_journal.h"
 #include "run/roles/role.h"
 #include "run/roles/standby/checkpoint_copy.h"
 #include "run/roles/standby/election.h"

@@ -27,8 +27,8 @@
 #include "net/rpc/server.h"
 #include "job/testing.h"
 #include "run/launcher/signals.h"
-#include "protocol/coordinator/standby/promises.h"
-#include "protocol/coordinator/standby/replication.h"
+#include "protocol/succession/promises.h"
+#include "protocol/succession/replication.h"
 
 namespace leat::roles {
 namespace {

@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "storage/checkpoint/store.h"
 #include "net/loop.h"
-#include "protocol/coordinator/standby/replication.h"
+#include "protocol/succession/replication.h"
 #include "run/roles/background_thread.h"
 
 namespace leat::roles {

@@ -19,8 +19,8 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "storage/object_store/object_store.h"
-#include "protocol/coordinator/records/journal.h"
-#include "protocol/coordinator/records/manifest.h"
+#include "protocol/records/journal.h"
+#include "protocol/records/manifest.h"
 
 namespace leat::checkpoint {
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <string>
 
-#include "protocol/coordinator/records/journal.h"
-#include "protocol/coordinator/records/manifest.h"
+#include "protocol/records/journal.h"
+#include "protocol/records/manifest.h"
 #include "protocol/random/testing.h"
 
 namespace leat::protocol {

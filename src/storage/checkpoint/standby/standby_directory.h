@@ -20,8 +20,8 @@
 #include "base/status.h"
 #include "storage/checkpoint/file.h"
 #include "storage/checkpoint/journal.h"
-#include "protocol/coordinator/records/journal.h"
-#include "protocol/coordinator/records/manifest.h"
+#include "protocol/records/journal.h"
+#include "protocol/records/manifest.h"
 
 namespace leat::checkpoint {
 

@@ -1,0 +1,103 @@
+// The state of a GroupMember. Private: only group_member*.cc include it.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protocol/allreduce/group_member.h"
+
+namespace leat::protocol {
+
+struct GroupMember::State {
+  struct Known {
+    Round round;
+    std::vector<std::vector<uint32_t>> runs;  // by lane: the run of each step
+    std::map<uint32_t, uint64_t> leases;      // leases of its own lanes
+  };
+  // The current step.
+  struct Work {
+    uint64_t token = 0;  // token of the pending action
+    std::vector<LaneOutcome> lanes;
+    uint32_t first_lane = 0, end_lane = 0;
+    uint32_t lane = 0;   // being computed; end_lane: all are
+    uint32_t batch = 0;  // batch of that lane's run
+    bool begun = false;
+    bool reducing = false;
+  };
+  struct Loading {
+    std::vector<SliceOrder> orders;
+    std::vector<std::optional<Slice>> slices;
+  };
+
+  explicit State(GroupMemberConfig c)
+      : config(std::move(c)), held(config.table, config.optimizer, config.strategy, config.parameters) {}
+
+  // ---- groups
+  void TakeGroup(const Group& newer);
+  void Quit();
+  void Fail(std::string why);
+  void Fill();
+  void OnStateReady();  // the state that the group starts from has arrived
+  bool Going() const {
+    return group && group->decided && failure.empty() && holds && connected && !stopped && filled &&
+           held.header().step >= group->step;
+  }
+  // For other members or for rounds, not for its own input or computation.
+  bool Waiting() const { return !Going() || rounds.empty() || (work && work->reducing); }
+  // ---- steps
+  void TakeRounds(const std::vector<Round>& newer);
+  void Prepare();
+  void Forget(Known& known);
+  void Advance();
+  void Start();
+  void ComputeNext();
+  void Complete(const ReducedStep& step);
+  void Save();
+  std::vector<SliceId> OwnSlices() const;  // slices of its shard
+  GroupMemberActions Take() { return std::exchange(actions, {}); }
+
+  GroupMemberConfig config;
+  NodeId node;
+  uint64_t term = 0;  // term of the coordinator that it follows
+  Shared<View> view = View();
+  std::vector<Position> start;
+  TrainingState held;
+  bool holds = false;
+
+  std::optional<Group> group;
+  uint32_t rank = 0;
+  bool connected = false;
+  bool sharing = false;
+  bool filled = false;
+  std::string failure;
+  std::optional<NodeId> unreachable;  // the peer because of which the group has failed
+  std::optional<Loading> loading;
+
+  std::deque<Known> rounds;  // with steps after the one held
+  std::map<uint64_t, Lease> leases;
+  std::map<uint64_t, bool> ready;  // by lease
+  uint64_t last_lease = 0;
+  uint64_t last_token = 0;
+  std::optional<Work> work;
+  bool computing = false;  // the shell computes, maybe for a former group
+
+  std::optional<CheckpointOrder> checkpoint;  // not begun yet
+  uint64_t last_checkpoint = 0;
+  std::optional<uint64_t> saving;
+  std::vector<SliceIncarnation> saved;
+  std::optional<ShardReport> shard;
+
+  uint32_t consecutive_rejected = 0;
+  std::optional<RejectedRun> rejected;
+  uint64_t skipped = 0;
+  bool heartbeat_urgent = false;
+  bool leaving = false;
+  bool stopped = false;
+  GroupMemberActions actions;
+};
+
+}  // namespace leat::protocol

@@ -1,0 +1,256 @@
+#include "protocol/predictions/publications.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+namespace leat::protocol {
+
+Publications::Publications(PartitionCursors* cursors, uint64_t max_unpublished, uint32_t groups)
+    : cursors_(cursors),
+      enabled_(max_unpublished > 0),
+      groups_(std::min<size_t>(std::max(groups, 1u), cursors->size())),
+      partitions_(cursors->size()) {
+  if (!enabled()) return;
+  to_journal_ = PublishersGrouped{static_cast<uint32_t>(groups_.size())};
+  cursors_->LimitAhead(max_unpublished);
+}
+
+void Publications::Restore(PublishersGrouped grouped) {
+  if (grouped.groups == 0 || grouped.groups > partitions_.size()) {
+    throw std::invalid_argument("the journal has " + std::to_string(grouped.groups) +
+                                " publishing groups; the stream has " + std::to_string(partitions_.size()) +
+                                " partitions");
+  }
+  groups_.resize(grouped.groups);
+  to_journal_.reset();
+}
+
+std::optional<PublishersGrouped> Publications::TakeGrouped() {
+  return std::exchange(to_journal_, std::nullopt);
+}
+
+void Publications::Partition::OnPublisher() {
+  held.clear();
+  more_held = false;
+  rescored_before += std::exchange(rescored, 0);
+  status = Status();
+}
+
+void Publications::OnCut(const Cut& cut) {
+  Partition& partition = partitions_[cut.partition];
+  if (partition.published && cut.end <= *partition.published) return;
+  partition.cuts.emplace(cut.begin.offset, cut);
+}
+
+// ---- publishers
+
+bool Publications::Assign(const std::vector<NodeId>& feeds, const std::function<uint64_t()>& next_id) {
+  if (!cursors_->started()) return false;
+  bool changed = false;
+  std::map<NodeId, size_t> load;
+  for (NodeId feed : feeds) load[feed] = 0;
+  for (Group& group : groups_) {
+    if (!group.publisher) continue;
+    if (const auto at = load.find(*group.publisher); at != load.end()) {
+      ++at->second;
+    } else {
+      group.publisher.reset();
+      changed = true;
+    }
+  }
+  for (size_t p = 0; p < partitions_.size(); ++p) {
+    Group& group = groups_[GroupOf(p)];
+    if (group.publisher || load.empty() || !Begun(p)) continue;
+    const auto least = std::ranges::min_element(load, {}, [](const auto& entry) { return entry.second; });
+    ++least->second;
+    group = {least->first, next_id()};
+    changed = true;
+    for (size_t other = GroupOf(p); other < partitions_.size(); other += groups_.size())
+      partitions_[other].OnPublisher();
+  }
+  return changed;
+}
+
+bool Publications::Begun(size_t partition) const {
+  const PartitionCursors::Partition& contents = (*cursors_)[partition];
+  return std::max(contents.end, contents.at.offset) > contents.first;
+}
+
+bool Publications::Adopt(NodeId feed, const std::vector<PublisherReport>& reports) {
+  bool changed = false;
+  for (const PublisherReport& report : reports) {
+    if (report.partition >= partitions_.size()) continue;
+    Group& group = groups_[GroupOf(report.partition)];
+    if (group.publisher && group.assignment >= report.assignment) continue;
+    group = {feed, report.assignment};
+    changed = true;
+  }
+  return changed;
+}
+
+std::vector<PublisherOrder> Publications::OrdersFor(NodeId feed) const {
+  std::vector<PublisherOrder> orders;
+  for (uint32_t p = 0; p < partitions_.size(); ++p) {
+    const size_t group = GroupOf(p);
+    if (groups_[group].publisher != feed || !Begun(p)) continue;
+    const PartitionCursors::Partition& contents = (*cursors_)[p];
+    orders.push_back({.partition = p,
+                      .group = static_cast<uint32_t>(group),
+                      .assignment = groups_[group].assignment,
+                      .start = contents.first,
+                      .fresh = contents.at == Position{0, contents.first}});
+  }
+  return orders;
+}
+
+std::optional<NodeId> Publications::PublisherOf(size_t partition) const {
+  return groups_[GroupOf(partition)].publisher;
+}
+
+Status Publications::OnReports(NodeId feed, const std::vector<PublisherReport>& reports) {
+  for (const PublisherReport& report : reports) {
+    if (report.partition >= partitions_.size()) continue;
+    Partition& partition = partitions_[report.partition];
+    const Group& group = groups_[GroupOf(report.partition)];
+    if (group.publisher != feed || group.assignment != report.assignment) continue;
+    partition.status = report.status;
+    if (report.status.code() == Code::kDataLoss || report.status.code() == Code::kFailedPrecondition)
+      return report.status;
+    partition.rescored = std::max(partition.rescored, report.rescored);
+    if (!report.published) continue;
+    const uint64_t published = *report.published;
+    if (partition.published && published < *partition.published) continue;
+    partition.published = published;
+    while (!partition.cuts.empty() && partition.cuts.begin()->second.end <= published)
+      partition.cuts.erase(partition.cuts.begin());
+    partition.lacking_since.erase(partition.lacking_since.begin(),
+                                  partition.lacking_since.lower_bound(published));
+    if (!partition.cuts.empty() && partition.cuts.begin()->first < published) {
+      return {Code::kFailedPrecondition,
+              "the predictions of partition " + std::to_string(report.partition) +
+                  " are published up to offset " + std::to_string(published) +
+                  ", in the middle of a split of this job: another job has published them"};
+    }
+    partition.held.clear();
+    for (const OpenSplit& split : report.held) partition.held[split.cut.begin.offset] = split;
+    partition.more_held = report.held.size() >= PublisherReport::kMaxHeld;
+    cursors_->Release(report.partition, published);
+  }
+  return {};
+}
+
+// ---- scores that are lost
+
+void Publications::OnWorker(Time now, NodeId worker, const std::vector<UnsentScores>& unsent,
+                            const std::vector<uint64_t>& rescoring) {
+  unsent_[worker] = unsent;
+  std::erase_if(leases_, [&](const auto& entry) {
+    const auto& [id, lease] = entry;
+    if (lease.worker != worker || std::ranges::count(rescoring, id) > 0) return false;
+    // Its scores are on their way to the publisher.
+    partitions_[lease.partition].lacking_since[lease.begin] = now;
+    return true;
+  });
+}
+
+void Publications::Reclaim(NodeId worker) {
+  unsent_.erase(worker);
+  std::erase_if(leases_, [&](const auto& entry) { return entry.second.worker == worker; });
+}
+
+bool Publications::Underway(uint32_t partition, uint64_t begin) const {
+  const bool leased = std::ranges::any_of(leases_, [&](const auto& entry) {
+    return entry.second.partition == partition && entry.second.begin == begin;
+  });
+  return leased || std::ranges::any_of(unsent_, [&](const auto& entry) {
+           return std::ranges::any_of(entry.second, [&](const UnsentScores& unsent) {
+             return unsent.partition == partition && unsent.begin <= begin;
+           });
+         });
+}
+
+RunSet Publications::Lacking(const Partition& partition, const Cut& cut) const {
+  const auto held = partition.held.find(cut.begin.offset);
+  if (held == partition.held.end() || held->second.cut != cut) return RunSet(cut.runs(), true);
+  return held->second.batches.Complement();
+}
+
+std::optional<Lease> Publications::Grant(Time now, NodeId worker, const std::vector<Position>& watermark,
+                                         const std::function<uint64_t()>& next_id) {
+  for (uint32_t p = 0; p < partitions_.size(); ++p) {
+    if (auto lease = GrantOf(now, worker, p, watermark[p], next_id)) return lease;
+  }
+  return std::nullopt;
+}
+
+std::optional<Lease> Publications::GrantOf(Time now, NodeId worker, uint32_t p, Position watermark,
+                                           const std::function<uint64_t()>& next_id) {
+  Partition& partition = partitions_[p];
+  if (!PublisherOf(p) || !partition.published) return std::nullopt;
+  const uint64_t last_held = partition.held.empty() ? 0 : partition.held.rbegin()->first;
+  for (const auto& [begin, cut] : partition.cuts) {
+    if (cut.next() > watermark || (partition.more_held && begin > last_held)) break;
+    RunSet lacking = Lacking(partition, cut);
+    if (lacking.empty()) {
+      partition.lacking_since.erase(begin);
+      continue;
+    }
+    const Time since = partition.lacking_since.try_emplace(begin, now).first->second;
+    if (now - since < kPatience || Underway(p, begin)) continue;
+    const uint64_t id = next_id();
+    leases_[id] = {worker, p, begin};
+    return Lease{.id = id, .cut = cut, .missing = std::move(lacking), .labels = cursors_->LabelsOf(cut)};
+  }
+  return std::nullopt;
+}
+
+// ---- how far it is
+
+bool Publications::Done(const std::vector<Position>& positions) const {
+  for (size_t p = 0; p < partitions_.size(); ++p) {
+    const PartitionCursors::Partition& contents = (*cursors_)[p];
+    if (positions[p].offset <= contents.first) continue;
+    if (!partitions_[p].published || *partitions_[p].published < positions[p].offset) return false;
+  }
+  return true;
+}
+
+std::vector<Position> Publications::Needed(std::vector<Position> watermark) const {
+  for (size_t p = 0; p < watermark.size(); ++p) {
+    const uint64_t published = partitions_[p].published.value_or((*cursors_)[p].first);
+    watermark[p].offset = std::min(watermark[p].offset, published);
+  }
+  return watermark;
+}
+
+CoordinatorStatus::Predictions Publications::Progress(const std::vector<Position>& watermark) const {
+  CoordinatorStatus::Predictions progress;
+  for (size_t p = 0; p < partitions_.size(); ++p) {
+    const Partition& partition = partitions_[p];
+    const uint64_t first = (*cursors_)[p].first, published = partition.published.value_or(first);
+    progress.published += published - std::min(first, published);
+    progress.behind += watermark[p].offset - std::min(watermark[p].offset, published);
+    progress.rescored += partition.rescored_before + partition.rescored;
+  }
+  return progress;
+}
+
+std::string Publications::WaitingFor() const {
+  const auto what = [](size_t p) { return "the predictions of partition " + std::to_string(p); };
+  for (size_t p = 0; p < partitions_.size(); ++p) {
+    if (!partitions_[p].status.ok()) return what(p) + ": " + partitions_[p].status.message();
+  }
+  size_t most = 0;  // the partition with most events that are not published
+  bool held = false;
+  for (size_t p = 0; p < partitions_.size(); ++p) {
+    if ((*cursors_)[p].ahead() > (*cursors_)[most].ahead()) most = p;
+    if (!cursors_->Held(p) || (*cursors_)[p].end <= (*cursors_)[p].at.offset) continue;
+    held = true;
+    if (!PublisherOf(p)) return what(p) + ", which no feed can publish";
+    if (!partitions_[p].published) return what(p) + ", whose publisher is being opened";
+  }
+  return held ? what(most) + " to be published" : std::string();
+}
+
+}  // namespace leat::protocol
