@@ -19,6 +19,8 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "protocol/leases/lease_pace.h"
+#include "protocol/leases/stream_range.h"
+#include "protocol/predictions/publications.h"
 #include "protocol/records/recovered_state.h"
 #include "protocol/messages_control.h"
 #include "protocol/placement.h"
@@ -30,12 +32,6 @@ namespace leat::protocol {
 
 // The bytes per second at which every checkpoint can be saved.
 inline constexpr uint64_t kSlowestDisk = 4 << 20;
-
-// For a while: the next `events` events, an equal share of each partition's.
-struct RateRaise {
-  float factor = 1;  // on the learning rate; ValidRate
-  uint64_t events = 0;
-};
 
 struct CoordinatorConfig {
   SliceTable table;
@@ -148,23 +144,6 @@ using CoordinatorAction = std::variant<Reply, AppendJournal, ConfirmTerm, Prepar
                                        DropCheckpoints, RemoveCheckpoint, VerifyCheckpoint, JobEnded>;
 using CoordinatorActions = std::vector<CoordinatorAction>;
 
-// The current contents of a partition, as found by the shell.
-struct StreamRange {
-  uint32_t partition = 0;
-  uint64_t begin = 0;
-  uint64_t end = 0;
-  bool sealed = false;
-  // Late labels: the marks after the last one that the coordinator has (Coordinator::label_marks), in order.
-  // Marks that it has may be repeated; others before the last one are kDataLoss and end the job.
-  std::vector<LabelMark> marks = {};
-};
-
-// Late labels: where the marks of a partition go on.
-struct LabelMarksWanted {
-  std::optional<LabelMark> last;  // the last one that the coordinator has; after a restart, of the journal
-  uint64_t room = 0;              // how many more it takes at present; more end the job
-};
-
 struct CoordinatorStatus {
   enum class Phase : uint8_t {
     kWaitingForServers,
@@ -215,12 +194,7 @@ struct CoordinatorStatus {
   uint64_t failed_checkpoints = 0;  // failed since the start: a lost server, a disk error or a deadline
   std::string checkpoint_failure;   // why the last one failed; empty after a success
   std::string waiting_for;          // reason why the job does not end, or does not train; empty: none
-  struct Predictions {
-    uint64_t published = 0;  // offsets, from where the job began to read
-    uint64_t behind = 0;     // offsets that every slice has, and that are not published
-    uint64_t rescored = 0;   // published with scores that were made again, as far as is known
-  };
-  std::optional<Predictions> predictions;  // none: the job publishes none
+  std::optional<PublishedPredictions> predictions;  // none: the job publishes none
   std::optional<uint64_t> unlabelled;      // late labels: events in the stream that wait for their labels
   std::optional<uint64_t> checkpoint;      // newest durable one
   std::string checkpoint_directory;

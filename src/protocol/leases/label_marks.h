@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/records/journal.h"
 
 namespace leat::protocol {
 

@@ -12,7 +12,7 @@
 #include <map>
 #include <optional>
 
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/records/journal.h"
 
 namespace leat::protocol {
 

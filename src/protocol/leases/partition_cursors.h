@@ -10,9 +10,9 @@
 #include <tuple>
 #include <vector>
 
-#include "protocol/coordinator/coordinator.h"
 #include "protocol/leases/label_marks.h"
 #include "protocol/leases/raised_rates.h"
+#include "protocol/leases/stream_range.h"
 
 namespace leat::protocol {
 

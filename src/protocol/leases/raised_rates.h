@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/records/journal.h"
 
 namespace leat::protocol {
 

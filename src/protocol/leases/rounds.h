@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/records/journal.h"
 #include "protocol/cut.h"
 
 namespace leat::protocol {

@@ -224,8 +224,8 @@ std::vector<Position> Publications::Needed(std::vector<Position> watermark) cons
   return watermark;
 }
 
-CoordinatorStatus::Predictions Publications::Progress(const std::vector<Position>& watermark) const {
-  CoordinatorStatus::Predictions progress;
+PublishedPredictions Publications::Progress(const std::vector<Position>& watermark) const {
+  PublishedPredictions progress;
   for (size_t p = 0; p < partitions_.size(); ++p) {
     const Partition& partition = partitions_[p];
     const uint64_t first = (*cursors_)[p].first, published = partition.published.value_or(first);

@@ -20,11 +20,16 @@
 #include <vector>
 
 #include "base/status.h"
-#include "protocol/coordinator/coordinator.h"
 #include "protocol/leases/partition_cursors.h"
 #include "protocol/messages_control.h"
 
 namespace leat::protocol {
+
+struct PublishedPredictions {
+  uint64_t published = 0;  // offsets, from where the job began to read
+  uint64_t behind = 0;     // offsets that every slice has, and that are not published
+  uint64_t rescored = 0;   // published with scores that were made again, as far as is known
+};
 
 class Publications {
  public:
@@ -64,7 +69,7 @@ class Publications {
   bool Done(const std::vector<Position>& positions) const;
   // Where a restart begins to read each partition, if training has come to `watermark`.
   std::vector<Position> Needed(std::vector<Position> watermark) const;
-  CoordinatorStatus::Predictions Progress(const std::vector<Position>& watermark) const;
+  PublishedPredictions Progress(const std::vector<Position>& watermark) const;
   // Why the first partition that is held up cannot go on; empty: none is.
   std::string WaitingFor() const;
 

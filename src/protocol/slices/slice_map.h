@@ -14,8 +14,9 @@
 #include <vector>
 
 #include "base/status.h"
-#include "protocol/coordinator/coordinator.h"
 #include "protocol/messages_control.h"
+#include "protocol/records/journal.h"
+#include "protocol/records/manifest.h"
 
 namespace leat::protocol {
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/records/journal.h"
 
 namespace leat::protocol {
 

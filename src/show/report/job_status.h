@@ -17,7 +17,7 @@
 #include "show/report/lag.h"
 
 namespace leat::protocol {
-LEAT_FIELDS(CoordinatorStatus::Predictions, (published), (behind), (rescored));
+LEAT_FIELDS(PublishedPredictions, (published), (behind), (rescored));
 LEAT_FIELDS(CoordinatorStatus::Grant, (workers), (servers, As("ps")));
 }  // namespace leat::protocol
 
@@ -227,7 +227,7 @@ struct JobStatus {
   uint64_t stream_end = 0, published = 0;
   std::vector<BotsStatus> bots;
   uint64_t all_bots = 0;  // as all_members
-  std::optional<protocol::CoordinatorStatus::Predictions> predictions;
+  std::optional<protocol::PublishedPredictions> predictions;
   std::optional<uint64_t> unlabelled, unjoined;  // late labels
   uint64_t dead_letters = 0;
   std::string last_dead_letter;

@@ -184,7 +184,7 @@ TEST_F(ScalingTest, KedaIsToldWhatIsWantedAndWhetherAnyWorkerIs) {
   status.ends = {events_};
   status.lag = 0;
   EXPECT_TRUE(silent(7));
-  protocol::CoordinatorStatus::Predictions predictions;
+  protocol::PublishedPredictions predictions;
   predictions.behind = 5;
   status.predictions = predictions;
   EXPECT_FALSE(silent(7));
