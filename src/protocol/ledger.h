@@ -1,4 +1,4 @@
-// The ledger of one slice: the identities of all runs applied to it (docs/architecture.md: exactly once).
+// The ledger of one slice: the identities of all runs applied to it (docs/protocol/push.md).
 //
 // For each partition, `done` covers everything before a position, and each open split after it has a set of
 // runs. Plain data: saved, moved and reported unchanged. Not thread-safe.

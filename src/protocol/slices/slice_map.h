@@ -1,5 +1,5 @@
 // The coordinator's knowledge of the slices: the server, incarnation and last reported ledger of each. The
-// watermark and missing runs are derived from it (docs/architecture.md).
+// watermark and missing runs are derived from it (docs/protocol/push.md).
 //
 // Pure state, part of the coordinator. Not thread-safe.
 #pragma once
