@@ -3,8 +3,8 @@
 // It uses no sockets, threads, files or clock. Every input returns actions that the shell executes in order:
 // a Journal record must be on disk before the Reply after it is sent. Not thread-safe.
 //
-// Its only source about progress is the servers' ledgers (docs/protocol/push.md). Cuts are kept
-// from the watermark of the oldest kept checkpoint on, so that older slices can be trained again.
+// Its only source about progress is the servers' ledgers (docs/protocol/push.md). Cuts are kept from the
+// watermark of the oldest kept checkpoint on, so that older slices can be trained again.
 #pragma once
 
 #include <cstdint>
