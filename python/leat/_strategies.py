@@ -1,4 +1,4 @@
-"""Strategies of data parallelism, with the settings of docs/strategies.md."""
+"""Strategies of data parallelism, with the settings of docs/jobs.md."""
 
 from leat._settings import Setting
 

@@ -28,7 +28,7 @@ Result<Evaluation> Evaluate(const Job& job, const engine::PlanOptions& plan);
 Result<Evaluation> Evaluate(const Job& job, const engine::PlanOptions& plan,
                             protocol::Parameters& parameters);
 
-// Adds the evaluation to a job's summary (docs/jobs.md).
+// Adds the evaluation to a job's summary (docs/status.md).
 void AddToSummary(const Evaluation& evaluation, nlohmann::ordered_json* summary);
 
 }  // namespace leat::job

@@ -16,7 +16,7 @@ def log_of(directory, role="coordinator"):
 
 
 # By learning rate: the accuracy of River's logistic regression, behind its StandardScaler and with the scales of the example,
-# and the alarms of its ADWIN in the second case. docs/jobs.md has the same figures.
+# and the alarms of its ADWIN in the second case. docs/concept-drift.md has the same figures.
 RIVER = {0.005: (0.8221, 0.8234, 51), 0.01: (0.8373, 0.8407, 30), 0.3: (0.9159, 0.9221, 8)}
 
 

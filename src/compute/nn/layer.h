@@ -1,4 +1,4 @@
-// Layers of a network. docs/jobs.md lists the kinds and their settings.
+// Layers of a network. docs/layers.md lists the kinds and their settings.
 //
 // A layer knows its output shape and its variables, and adds itself to a graph. Shapes in this header are
 // those of one row; in the graph, the batch is the first axis. Images are [height, width, channels],

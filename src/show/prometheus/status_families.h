@@ -1,4 +1,4 @@
-// The metrics of a job, from its status (docs/jobs.md), which the coordinator exports.
+// The metrics of a job, from its status (docs/status.md), which the coordinator exports.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The status of a job, the same for everybody who looks at it. Progress makes it; inside a process it is this
-// struct, for others it is JSON (docs/jobs.md lists the entries).
+// struct, for others it is JSON (docs/status.md lists the entries).
 //
 // Figures that are not known are NaN, which JSON has as null. A figure that this job can not have is absent.
 #pragma once
