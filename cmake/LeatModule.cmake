@@ -11,7 +11,7 @@
 #   LINK_ONLY   dependencies that no include uses, each with the reason why it is linked
 #   REPLACED    sources whose symbols a test replaces by its own: each is compiled alone, so that linking one does not pull in another
 #   ALONE       sources of inner loops: in a batch, whose growth by inlining g++ limits as a whole, they would be a sixth slower
-#   COLD        no event, gradient or simulated message passes through the folder: it is compiled with -O1, in three quarters of the time
+#   COLD        no loop over events, gradients or simulated messages is in the folder: it is compiled with -O1, in three quarters of the time
 #   CONCURRENT  the folder uses threads, so its tests also run under ThreadSanitizer
 #   CONCURRENT_TESTS  patterns of the tests that start threads, if few do: ThreadSanitizer finds nothing in the others
 #   FIGURE_TESTS      files of the tests about figures of long simulated runs: AddressSanitizer finds nothing in them that others do not show

@@ -5,10 +5,11 @@
 #include <ranges>
 #include <utility>
 
-#include "base/json/text.h"
-#include "base/text.h"
 #include "base/fields/description.h"
 #include "base/fields/json.h"
+#include "base/json/text.h"
+#include "base/text.h"
+#include "net/rpc/codec.h"
 #include "protocol/messages_control.h"
 
 namespace leat::pool {
@@ -53,9 +54,10 @@ LEAT_POOL_MESSAGE(ListRequest, "request for the jobs");
 #undef LEAT_POOL_MESSAGE
 
 wire::Port PoolPort() {
+  // Its messages are bodies of those of the control plane.
   return {wire::PortKind::kPool,
-          fields::HashOf<protocol::ControlRequest, protocol::ControlReply, AgentReport, AgentReply,
-                         UserAccess, SubmitRequest, CancelRequest, JobNumber, ListRequest>()};
+          control::ControlPort().messages ^ fields::HashOf<AgentReport, AgentReply, UserAccess, SubmitRequest,
+                                                           CancelRequest, JobNumber, ListRequest>()};
 }
 
 Result<ListRequest> ListFromJson(std::string_view text) {
