@@ -16,8 +16,6 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "train/collective/mpi.h"
-#include "train/collective/peer_all_reduce.h"
 #include "frame/baseline.h"
 #include "frame/measure.h"
 #include "frame/program.h"
@@ -26,6 +24,8 @@
 #include "net/same_host/shared_memory.h"
 #include "net/transport.h"
 #include "net/ucx/ucx.h"
+#include "train/collective/mpi.h"
+#include "train/collective/peer_all_reduce.h"
 
 namespace {
 

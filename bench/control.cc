@@ -22,12 +22,12 @@
 #include <variant>
 #include <vector>
 
-#include "net/rpc/client.h"
-#include "net/rpc/server.h"
 #include "frame/measure.h"
 #include "frame/program.h"
 #include "frame/report.h"
 #include "frame/shaped_link.h"
+#include "net/rpc/client.h"
+#include "net/rpc/server.h"
 
 namespace {
 

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "compute/kernels/cpu/table.h"
 #include "frame/baseline.h"
 #include "frame/families.h"
 #include "frame/heap.h"
@@ -22,7 +23,6 @@
 #include "frame/program.h"
 #include "frame/report.h"
 #include "frame/training.h"
-#include "compute/kernels/cpu/table.h"
 
 namespace {
 

@@ -20,6 +20,9 @@
 #include <string_view>
 #include <vector>
 
+#include "compute/kernels/cpu/table.h"
+#include "compute/kernels/reference/reference.h"
+#include "compute/ops/fuse.h"
 #include "frame/baseline.h"
 #include "frame/measure.h"
 #include "frame/program.h"
@@ -27,15 +30,12 @@
 #include "frame/scraper.h"
 #include "frame/session.h"
 #include "job/job.h"
-#include "compute/kernels/cpu/table.h"
-#include "compute/kernels/reference/reference.h"
-#include "show/http/view_token.h"
-#include "compute/ops/fuse.h"
 #include "run/roles/input/split_loader.h"
-#include "train/step/trainer.h"
+#include "show/http/view_token.h"
 #include "stream/bots/synthetic.h"
 #include "stream/log/log.h"
 #include "stream/log/log_writer.h"
+#include "train/step/trainer.h"
 
 namespace {
 

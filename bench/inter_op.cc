@@ -10,12 +10,12 @@
 #include "base/rng.h"
 #include "compute/engine/devices/devices.h"
 #include "compute/engine/plan.h"
-#include "frame/measure.h"
-#include "frame/report.h"
 #include "compute/graph/builtin.h"
 #include "compute/kernels/cpu/table.h"
 #include "compute/kernels/reference/reference.h"
 #include "compute/ops/ops.h"
+#include "frame/measure.h"
+#include "frame/report.h"
 
 namespace {
 

@@ -11,9 +11,9 @@
 #include <thread>
 #include <vector>
 
+#include "base/metrics/process.h"
 #include "frame/program.h"
 #include "frame/report.h"
-#include "base/metrics/process.h"
 
 namespace {
 

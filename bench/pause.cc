@@ -16,11 +16,11 @@
 #include <variant>
 #include <vector>
 
-#include "net/rpc/client.h"
 #include "frame/measure.h"
 #include "frame/program.h"
 #include "frame/report.h"
 #include "frame/shaped_link.h"
+#include "net/rpc/client.h"
 
 namespace {
 

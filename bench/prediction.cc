@@ -20,12 +20,12 @@
 #include "frame/program.h"
 #include "frame/report.h"
 #include "lab/hosts/hosts.h"
-#include "run/launcher/processes.h"
-#include "run/launcher/signals.h"
-#include "run/launcher/token.h"
 #include "lab/study/profile.h"
 #include "lab/study/real_point.h"
 #include "lab/study/simulation.h"
+#include "run/launcher/processes.h"
+#include "run/launcher/signals.h"
+#include "run/launcher/token.h"
 
 namespace {
 

@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "compute/kernels/cpu/table.h"
+#include "compute/kernels/reference/reference.h"
+#include "compute/ops/fuse.h"
 #include "frame/baseline.h"
 #include "frame/report.h"
 #include "frame/session.h"
-#include "compute/kernels/cpu/table.h"
-#include "compute/kernels/reference/reference.h"
 #include "train/learner/learner.h"
-#include "compute/ops/fuse.h"
 
 namespace leat {
 namespace {

@@ -23,16 +23,16 @@
 #include <string>
 #include <vector>
 
+#include "compute/kernels/cpu/table.h"
+#include "compute/kernels/reference/reference.h"
+#include "compute/ops/fuse.h"
+#include "compute/optim/optimizer.h"
 #include "frame/baseline.h"
 #include "frame/images.h"
 #include "frame/measure.h"
 #include "frame/program.h"
 #include "frame/report.h"
 #include "job/job.h"
-#include "compute/kernels/cpu/table.h"
-#include "compute/kernels/reference/reference.h"
-#include "compute/ops/fuse.h"
-#include "compute/optim/optimizer.h"
 #include "protocol/parameters.h"
 #include "run/roles/input/split_loader.h"
 #include "train/step/trainer.h"

@@ -13,19 +13,19 @@
 #include <variant>
 #include <vector>
 
+#include "base/recorder/recorder.h"
 #include "base/rng.h"
-#include "net/rpc/client.h"
+#include "compute/kernels/cpu/table.h"
+#include "compute/kernels/reference/reference.h"
+#include "compute/ops/fuse.h"
 #include "frame/measure.h"
 #include "frame/program.h"
 #include "frame/report.h"
 #include "frame/session.h"
 #include "job/job.h"
-#include "compute/kernels/cpu/table.h"
-#include "compute/kernels/reference/reference.h"
-#include "run/launcher/record_timeline.h"
-#include "base/recorder/recorder.h"
-#include "compute/ops/fuse.h"
+#include "net/rpc/client.h"
 #include "protocol/parameters.h"
+#include "run/launcher/record_timeline.h"
 #include "train/step/trainer.h"
 
 namespace {

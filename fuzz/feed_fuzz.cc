@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "run/feed/messages.h"
 #include "base/fields/testing.h"
+#include "run/feed/messages.h"
 
 namespace {
 

@@ -3,10 +3,10 @@
 
 #include "base/check.h"
 #include "base/fields/testing.h"
-#include "protocol/messages_data.h"
 #include "net/frames/frame.h"
 #include "net/frames/handshake.h"
 #include "net/frames/move.h"
+#include "protocol/messages_data.h"
 
 namespace {
 

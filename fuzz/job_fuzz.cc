@@ -7,9 +7,9 @@
 #include "base/check.h"
 #include "base/config/config.h"
 #include "compute/engine/plan.h"
-#include "graphs.h"
 #include "compute/kernels/reference/reference.h"
 #include "compute/nn/model.h"
+#include "graphs.h"
 
 namespace {
 

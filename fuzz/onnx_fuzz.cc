@@ -8,10 +8,10 @@
 #include "base/check.h"
 #include "compute/engine/plan.h"
 #include "compute/graph/gradient.h"
-#include "graphs.h"
 #include "compute/kernels/reference/reference.h"
 #include "compute/onnx/network.h"
 #include "compute/ops/ops.h"
+#include "graphs.h"
 
 namespace {
 

@@ -2,8 +2,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "storage/checkpoint/file.h"
 #include "show/tensorboard/testing.h"
+#include "storage/checkpoint/file.h"
 
 using namespace leat::tensorboard;
 using Json = nlohmann::ordered_json;

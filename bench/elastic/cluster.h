@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "net/rpc/client.h"
 #include "frame/program.h"
+#include "net/rpc/client.h"
 
 namespace leat::bench {
 

@@ -5,10 +5,10 @@
 #include <optional>
 
 #include "job/worker_range.h"
+#include "object.h"
 #include "run/launcher/admin.h"
 #include "run/launcher/security.h"
 #include "run/launcher/token.h"
-#include "object.h"
 
 namespace leat::python {
 namespace {

@@ -3,13 +3,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "storage/checkpoint/variables.h"
+#include "compute/nn/layer.h"
 #include "job/input/readable.h"
+#include "object.h"
 #include "run/launcher/security.h"
 #include "run/launcher/token.h"
-#include "compute/nn/layer.h"
-#include "object.h"
 #include "run/roles/follow/fetch_values.h"
+#include "storage/checkpoint/variables.h"
 #include "stream/csv/csv_settings.h"
 #include "stream/inspect/inspect.h"
 #include "stream/inspect/propose.h"

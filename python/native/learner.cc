@@ -13,9 +13,9 @@
 #include "base/config/config.h"
 #include "compute/kernels/cpu/table.h"
 #include "compute/kernels/reference/reference.h"
-#include "object.h"
 #include "compute/onnx/layer.h"
 #include "compute/ops/fuse.h"
+#include "object.h"
 #include "variables.h"
 
 namespace leat::python {

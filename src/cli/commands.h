@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/status.h"
-#include "net/rpc/client.h"
 #include "compute/engine/plan.h"
+#include "net/rpc/client.h"
 
 namespace leat {
 

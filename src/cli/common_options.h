@@ -4,8 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-#include "run/launcher/security.h"
 #include "protocol/topology/host_place.h"
+#include "run/launcher/security.h"
 
 namespace leat {
 

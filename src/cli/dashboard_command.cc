@@ -6,8 +6,10 @@
 
 #include "base/exit_status.h"
 #include "base/log.h"
+#include "base/threads/stop_event.h"
 #include "cli/commands.h"
 #include "cli/common_options.h"
+#include "cli/observer_listener.h"
 #include "net/rpc/client.h"
 #include "run/launcher/admin.h"
 #include "run/launcher/security.h"
@@ -15,8 +17,6 @@
 #include "run/launcher/token.h"
 #include "show/history/history_file.h"
 #include "show/http/view_token.h"
-#include "cli/observer_listener.h"
-#include "base/threads/stop_event.h"
 
 namespace leat {
 namespace {

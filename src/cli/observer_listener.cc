@@ -6,8 +6,8 @@
 
 #include "base/exit_status.h"
 #include "net/address.h"
-#include "show/http/view_token.h"
 #include "run/roles/role.h"
+#include "show/http/view_token.h"
 
 namespace leat {
 namespace {

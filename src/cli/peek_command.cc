@@ -12,11 +12,11 @@
 #include "base/exit_status.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/topic_options.h"
 #include "job/model/model_section.h"
 #include "show/report/grouped.h"
 #include "stream/inspect/peek.h"
 #include "stream/schema.h"
-#include "cli/topic_options.h"
 
 namespace leat {
 namespace {

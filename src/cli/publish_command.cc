@@ -12,14 +12,14 @@
 #include "base/clock.h"
 #include "base/exit_status.h"
 #include "base/text.h"
+#include "base/threads/stop_event.h"
 #include "cli/commands.h"
+#include "cli/topic_options.h"
 #include "run/launcher/signals.h"
 #include "show/report/grouped.h"
 #include "stream/csv/delimiter.h"
 #include "stream/publish/publish.h"
 #include "stream/publish/rows.h"
-#include "base/threads/stop_event.h"
-#include "cli/topic_options.h"
 
 namespace leat {
 namespace {

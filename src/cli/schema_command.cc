@@ -6,10 +6,10 @@
 
 #include "base/exit_status.h"
 #include "cli/commands.h"
+#include "cli/topic_options.h"
 #include "stream/csv/csv_settings.h"
 #include "stream/inspect/inspect.h"
 #include "stream/inspect/propose.h"
-#include "cli/topic_options.h"
 
 namespace leat {
 namespace {

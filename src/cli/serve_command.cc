@@ -13,22 +13,22 @@
 
 #include "base/exit_status.h"
 #include "base/log.h"
+#include "base/threads/stop_event.h"
 #include "cli/commands.h"
 #include "cli/common_options.h"
+#include "cli/observer_listener.h"
 #include "compute/engine/plan.h"
 #include "compute/engine/run/progress.h"
 #include "job/job.h"
+#include "net/http/server.h"
 #include "run/launcher/security.h"
 #include "run/launcher/signals.h"
 #include "run/launcher/start/ready.h"
 #include "run/launcher/token.h"
-#include "net/http/server.h"
-#include "cli/observer_listener.h"
 #include "run/roles/follower_role.h"
 #include "run/roles/role.h"
 #include "serve/checkpoint_watch.h"
 #include "serve/service.h"
-#include "base/threads/stop_event.h"
 
 namespace leat {
 namespace {

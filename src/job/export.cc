@@ -1,7 +1,7 @@
 #include "job/export.h"
 
-#include "storage/checkpoint/variables.h"
 #include "compute/onnx/export.h"
+#include "storage/checkpoint/variables.h"
 
 namespace leat::job {
 

@@ -14,19 +14,19 @@
 
 #include "base/clock.h"
 #include "base/config/config.h"
-#include "compute/engine/plan.h"
-#include "job/input/stream_spec.h"
 #include "base/metrics/drift.h"
+#include "compute/engine/plan.h"
 #include "compute/nn/model.h"
-#include "storage/object_store/settings.h"
 #include "compute/optim/optimizer.h"
+#include "job/input/stream_spec.h"
 #include "protocol/coordinator/coordinator.h"
 #include "protocol/placement.h"
 #include "protocol/server/server.h"
 #include "protocol/strategy.h"
+#include "protocol/topology/topology_settings.h"
+#include "storage/object_store/settings.h"
 #include "stream/files.h"
 #include "stream/schema.h"
-#include "protocol/topology/topology_settings.h"
 
 namespace leat::job {
 

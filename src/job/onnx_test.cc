@@ -6,9 +6,9 @@
 #include <fstream>
 
 #include "base/testing.h"
-#include "storage/checkpoint/store.h"
 #include "job/job.h"
 #include "job/testing.h"
+#include "storage/checkpoint/store.h"
 #include "stream/identity.h"
 
 namespace leat::job {

@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "base/testing.h"
-#include "storage/checkpoint/store.h"
 #include "job/input/readable.h"
 #include "job/job.h"
 #include "job/resume.h"
 #include "job/testing.h"
+#include "storage/checkpoint/store.h"
 
 namespace leat::job {
 namespace {

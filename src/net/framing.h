@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
+#include "net/frames/frame.h"
 #include "net/incoming.h"
 #include "net/same_host/shared_memory.h"
 #include "net/transport.h"
 #include "net/transport_context.h"
-#include "net/frames/frame.h"
 
 namespace leat::net {
 

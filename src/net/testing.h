@@ -20,9 +20,9 @@
 
 #include "base/rng.h"
 #include "net/address.h"
+#include "net/frames/handshake.h"
 #include "net/same_host/descriptor.h"
 #include "net/transport.h"
-#include "net/frames/handshake.h"
 
 namespace leat::net::testing {
 

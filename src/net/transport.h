@@ -15,11 +15,11 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "base/status.h"
 #include "base/metrics/metrics.h"
+#include "base/status.h"
+#include "net/frames/handshake.h"
 #include "net/loop.h"
 #include "net/tls/tls_identity.h"
-#include "net/frames/handshake.h"
 
 namespace leat::net {
 

@@ -4,8 +4,8 @@
 #include <bit>
 
 #include "base/check.h"
-#include "base/rng.h"
 #include "base/fields/codec.h"
+#include "base/rng.h"
 
 namespace leat::protocol {
 

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "base/status.h"
 #include "base/fields/fields.h"
+#include "base/status.h"
 
 namespace leat::fields {
 class Reader;

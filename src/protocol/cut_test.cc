@@ -6,10 +6,10 @@
 #include <set>
 
 #include "base/encoding/hex.h"
-#include "base/rng.h"
 #include "base/fields/codec.h"
 #include "base/fields/description.h"
 #include "base/fields/most_bytes.h"
+#include "base/rng.h"
 #include "protocol/ledger.h"
 #include "protocol/random/testing.h"
 

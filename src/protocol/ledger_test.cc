@@ -5,8 +5,8 @@
 #include <set>
 #include <tuple>
 
-#include "base/rng.h"
 #include "base/fields/codec.h"
+#include "base/rng.h"
 
 namespace leat::protocol {
 namespace {

@@ -15,10 +15,10 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/fields/fields.h"
 #include "base/ids.h"
 #include "base/shared.h"
 #include "base/status.h"
-#include "base/fields/fields.h"
 #include "protocol/cut.h"
 #include "protocol/ledger.h"
 #include "protocol/slices.h"

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/fields/fields.h"
 #include "base/ids.h"
 #include "base/status.h"
-#include "base/fields/fields.h"
 #include "protocol/cut.h"
 #include "protocol/slice.h"
 #include "protocol/slices.h"

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "compute/optim/norm.h"
+#include "compute/tensor/buffer.h"
 #include "protocol/messages_data.h"
 #include "protocol/slices.h"
-#include "compute/tensor/buffer.h"
 
 namespace leat::protocol {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "protocol/ledger.h"
 #include "compute/tensor/buffer.h"
+#include "protocol/ledger.h"
 
 namespace leat::protocol {
 

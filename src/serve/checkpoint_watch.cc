@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/threads/thread.h"
 #include "storage/checkpoint/store.h"
 #include "storage/checkpoint/variables.h"
-#include "base/threads/thread.h"
 
 namespace leat::serve {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/threads/stop_event.h"
 #include "protocol/slices.h"
 #include "serve/versions.h"
-#include "base/threads/stop_event.h"
 
 namespace leat::serve {
 

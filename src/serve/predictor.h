@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/metrics/metrics.h"
 #include "base/status.h"
 #include "compute/engine/plan.h"
-#include "base/metrics/metrics.h"
 #include "compute/nn/model.h"
 #include "serve/versions.h"
 #include "train/step/trainer.h"

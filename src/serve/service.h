@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "job/job.h"
 #include "base/metrics/metrics.h"
+#include "job/job.h"
 #include "net/http/exchange.h"
 #include "serve/event_reader.h"
 #include "serve/inference_protocol.h"

@@ -7,10 +7,10 @@
 
 #include "base/rng.h"
 #include "compute/engine/plan.h"
-#include "job/job.h"
 #include "compute/kernels/cpu/table.h"
 #include "compute/kernels/reference/reference.h"
 #include "compute/ops/fuse.h"
+#include "job/job.h"
 #include "protocol/parameters.h"
 
 namespace leat::serve::testing {

@@ -13,8 +13,8 @@
 #include <map>
 
 #include "base/encoding/base64.h"
-#include "base/text.h"
 #include "base/fields/json.h"
+#include "base/text.h"
 #include "stream/decode/utf8.h"
 
 namespace leat::stream {

@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/status.h"
 #include "base/files/descriptor.h"
+#include "base/status.h"
 
 namespace leat::stream {
 

@@ -12,8 +12,8 @@
 
 #include "base/encoding/hex.h"
 #include "base/exit_status.h"
-#include "base/rng.h"
 #include "base/files/descriptor.h"
+#include "base/rng.h"
 
 namespace leat::stream {
 namespace {

@@ -85,11 +85,11 @@
 
 #include "base/config/config.h"
 #include "base/fields/fields.h"
+#include "compute/tensor/tensor.h"
 #include "stream/avro/avro_settings.h"
 #include "stream/csv/split.h"
 #include "stream/protobuf/protobuf_settings.h"
 #include "stream/source.h"
-#include "compute/tensor/tensor.h"
 
 namespace leat::stream {
 

@@ -6,8 +6,8 @@
 #include <map>
 #include <utility>
 
-#include "golden.h"
 #include "base/metrics/drift.h"
+#include "golden.h"
 
 namespace leat::goldens {
 namespace {

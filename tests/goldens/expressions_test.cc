@@ -7,12 +7,12 @@
 #include <sstream>
 
 #include "compute/engine/plan.h"
-#include "golden.h"
 #include "compute/graph/gradient.h"
 #include "compute/kernels/cpu/table.h"
 #include "compute/kernels/reference/reference.h"
 #include "compute/ops/fuse.h"
 #include "compute/ops/ops.h"
+#include "golden.h"
 
 namespace leat::goldens {
 namespace {

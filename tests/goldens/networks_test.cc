@@ -5,12 +5,12 @@
 #include <cmath>
 
 #include "compute/engine/plan.h"
-#include "golden.h"
 #include "compute/kernels/cpu/table.h"
 #include "compute/kernels/reference/reference.h"
 #include "compute/nn/model.h"
 #include "compute/ops/fuse.h"
 #include "compute/optim/optimizer.h"
+#include "golden.h"
 
 namespace leat::goldens {
 namespace {

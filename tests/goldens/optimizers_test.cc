@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "golden.h"
 #include "compute/optim/optimizer.h"
+#include "golden.h"
 
 namespace leat::goldens {
 namespace {

@@ -17,20 +17,20 @@
 #include <vector>
 
 #include "base/testing.h"
-#include "storage/checkpoint/shard.h"
-#include "storage/checkpoint/store.h"
-#include "net/rpc/client.h"
+#include "compute/kernels/reference/reference.h"
+#include "compute/optim/optimizer.h"
 #include "disk_image.h"
 #include "disk_recorder.h"
 #include "job/job.h"
-#include "compute/kernels/reference/reference.h"
-#include "run/launcher/signals.h"
-#include "compute/optim/optimizer.h"
+#include "net/rpc/client.h"
 #include "protocol/coordinator/coordinator.h"
+#include "run/launcher/signals.h"
 #include "run/roles/bots_role.h"
 #include "run/roles/coordinator_role.h"
 #include "run/roles/server_role.h"
 #include "run/roles/worker_role.h"
+#include "storage/checkpoint/shard.h"
+#include "storage/checkpoint/store.h"
 
 namespace leat::power_cut {
 namespace {

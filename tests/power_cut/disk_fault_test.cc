@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "base/testing.h"
-#include "storage/checkpoint/journal.h"
 #include "disk_recorder.h"
+#include "storage/checkpoint/journal.h"
 #include "stream/log/log.h"
 #include "stream/log/log_writer.h"
 

@@ -5,9 +5,9 @@
 #include <filesystem>
 
 #include "base/testing.h"
-#include "storage/checkpoint/file.h"
 #include "disk_image.h"
 #include "disk_recorder.h"
+#include "storage/checkpoint/file.h"
 #include "storage/transfer/upload_files.h"
 
 namespace leat::power_cut {

@@ -34,10 +34,10 @@
 
 #include "base/bytes.h"
 #include "base/encoding/varint.h"
-#include "base/ids.h"
-#include "base/status.h"
 #include "base/fields/fields.h"
 #include "base/fields/types.h"
+#include "base/ids.h"
+#include "base/status.h"
 
 namespace leat::fields {
 

@@ -19,9 +19,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/rng.h"
 #include "base/fields/fields.h"
 #include "base/fields/types.h"
+#include "base/rng.h"
 
 namespace leat::fields {
 

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/testing.h"
 #include "base/fields/codec.h"
 #include "base/fields/files/testing.h"
 #include "base/fields/testing.h"
+#include "base/testing.h"
 
 namespace leat::fields_description_test {
 

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/testing.h"
 #include "base/fields/codec.h"
 #include "base/fields/json.h"
 #include "base/fields/most_bytes.h"
 #include "base/fields/testing.h"
 #include "base/fields/word.h"
+#include "base/testing.h"
 
 namespace leat::fields_test {
 

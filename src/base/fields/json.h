@@ -25,10 +25,10 @@
 #include <utility>
 
 #include "base/encoding/hex.h"
-#include "base/json/depth.h"
-#include "base/json/text.h"
 #include "base/fields/fields.h"
 #include "base/fields/types.h"
+#include "base/json/depth.h"
+#include "base/json/text.h"
 
 namespace leat::fields {
 

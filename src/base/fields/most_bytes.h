@@ -10,9 +10,9 @@
 #include <type_traits>
 
 #include "base/encoding/varint.h"
-#include "base/status.h"
 #include "base/fields/fields.h"
 #include "base/fields/types.h"
+#include "base/status.h"
 
 namespace leat::fields {
 

@@ -26,10 +26,10 @@
 #include <vector>
 
 #include "base/encoding/hex.h"
-#include "base/rng.h"
 #include "base/fields/codec.h"
 #include "base/fields/fields.h"
 #include "base/fields/types.h"
+#include "base/rng.h"
 
 namespace leat::fields {
 

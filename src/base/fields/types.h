@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/fields/fields.h"
 #include "base/ids.h"
 #include "base/shared.h"
 #include "base/status.h"
-#include "base/fields/fields.h"
 
 namespace leat::fields {
 

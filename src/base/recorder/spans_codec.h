@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "base/status.h"
 #include "base/recorder/recorder.h"
+#include "base/status.h"
 
 namespace leat::timeline {
 

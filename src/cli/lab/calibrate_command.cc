@@ -8,11 +8,11 @@
 #include "cli/commands.h"
 #include "cli/common_options.h"
 #include "job/job.h"
+#include "lab/study/calibrate.h"
 #include "run/launcher/output/output_file.h"
 #include "run/launcher/security.h"
 #include "run/launcher/signals.h"
 #include "run/launcher/token.h"
-#include "lab/study/calibrate.h"
 
 namespace leat {
 namespace {

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "job/job.h"
-#include "run/roles/input/split_loader.h"
 #include "lab/sim/workload.h"
+#include "run/roles/input/split_loader.h"
 #include "stream/source.h"
 
 namespace leat {

@@ -15,9 +15,9 @@
 #include "base/json/text.h"
 #include "base/processors.h"
 #include "base/text.h"
-#include "show/report/grouped.h"
 #include "lab/sim/fault_job.h"
 #include "lab/soak/seed_pool.h"
+#include "show/report/grouped.h"
 
 namespace leat {
 namespace {

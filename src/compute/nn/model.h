@@ -7,7 +7,8 @@
 //       - dense: {units: 10}
 //     loss: softmax_cross_entropy       # or {type: ..., reduction: sum, weight: 0.5}
 //
-// Layers: compute/nn/layer.h. A model lists its variables and builds graphs; it is independent of distribution.
+// Layers: compute/nn/layer.h. A model lists its variables and builds graphs; it is independent of
+// distribution.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,10 @@
 // Normalisation of features with statistics that are learned from the stream, for `scale: running`.
 //
 // Count, mean and sum of squared deviations of each such feature are in one variable of the model, words that
-// compute/optim/moments.h describes. A training step pushes those of its batch, whatever the strategy, and they are
-// merged into the variable; the batch itself is normalised by the variable as it was before, as scoring is.
-// While the variable has counted nothing, a batch is normalised by its own moments. A feature that has had
-// fewer than two values, or only equal ones, is 0. To the loss, moments are constants.
+// compute/optim/moments.h describes. A training step pushes those of its batch, whatever the strategy, and
+// they are merged into the variable; the batch itself is normalised by the variable as it was before, as
+// scoring is. While the variable has counted nothing, a batch is normalised by its own moments. A feature
+// that has had fewer than two values, or only equal ones, is 0. To the loss, moments are constants.
 //
 // Immutable; thread-safe.
 #pragma once

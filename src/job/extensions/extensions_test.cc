@@ -6,9 +6,9 @@
 #include <stdexcept>
 
 #include "base/testing.h"
-#include "job/testing.h"
 #include "compute/nn/layers/settings.h"
 #include "compute/ops/ops.h"
+#include "job/testing.h"
 #include "stream/memory_source.h"
 
 namespace leat::job {

@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "base/rng.h"
-#include "storage/checkpoint/file.h"
 #include "job/job.h"
+#include "storage/checkpoint/file.h"
 #include "stream/identity.h"
 
 namespace leat::job {

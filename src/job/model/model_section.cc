@@ -4,9 +4,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "compute/onnx/layer.h"
 #include "job/extensions/extensions.h"
 #include "job/input/schema_files.h"
-#include "compute/onnx/layer.h"
 
 namespace leat::job {
 namespace {

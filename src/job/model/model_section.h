@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/config/config.h"
-#include "job/job.h"
 #include "compute/nn/model.h"
+#include "job/job.h"
 #include "stream/schema.h"
 
 namespace leat::job {

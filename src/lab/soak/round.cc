@@ -17,14 +17,14 @@
 #include <stdexcept>
 #include <utility>
 
-#include "storage/checkpoint/variables.h"
-#include "net/rpc/client.h"
-#include "lab/hosts/hosts.h"
 #include "job/resume.h"
+#include "lab/hosts/hosts.h"
+#include "lab/soak/tally.h"
+#include "net/rpc/client.h"
 #include "run/launcher/admin.h"
 #include "run/launcher/token.h"
 #include "show/report/grouped.h"
-#include "lab/soak/tally.h"
+#include "storage/checkpoint/variables.h"
 #include "stream/log/log.h"
 
 namespace leat::soak {

@@ -6,8 +6,8 @@
 #include <functional>
 #include <string>
 
-#include "run/launcher/processes.h"
 #include "lab/soak/round_plan.h"
+#include "run/launcher/processes.h"
 
 namespace leat::soak {
 

@@ -16,13 +16,13 @@
 #include "base/exit_status.h"
 #include "base/json/text.h"
 #include "base/path/absolute_path.h"
-#include "storage/checkpoint/file.h"
 #include "lab/hosts/hosts.h"
+#include "lab/soak/round.h"
+#include "lab/soak/round_plan.h"
 #include "run/launcher/processes.h"
 #include "run/launcher/signals.h"
 #include "show/report/grouped.h"
-#include "lab/soak/round.h"
-#include "lab/soak/round_plan.h"
+#include "storage/checkpoint/file.h"
 
 namespace leat::soak {
 namespace {

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "lab/study/throughput.h"
 #include "net/rpc/client.h"
 #include "run/launcher/admin.h"
 #include "run/launcher/token.h"
-#include "lab/study/throughput.h"
 
 namespace leat::study {
 

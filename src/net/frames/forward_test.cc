@@ -3,8 +3,8 @@
 #include "base/encoding/hex.h"
 #include "base/fields/files/testing.h"
 #include "base/fields/testing.h"
-#include "protocol/messages_data.h"
 #include "net/frames/testing.h"
+#include "protocol/messages_data.h"
 
 namespace leat::wire {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "base/encoding/hex.h"
 #include "base/rng.h"
-#include "protocol/messages_data.h"
 #include "net/frames/testing.h"
+#include "protocol/messages_data.h"
 
 namespace leat::wire {
 namespace {

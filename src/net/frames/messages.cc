@@ -4,9 +4,9 @@
 
 #include "base/fields/codec.h"
 #include "base/fields/description.h"
-#include "protocol/messages_data.h"
 #include "net/frames/move.h"
 #include "net/frames/transfer.h"
+#include "protocol/messages_data.h"
 
 namespace leat::wire {
 

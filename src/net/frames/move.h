@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/fields/fields.h"
 #include "base/ids.h"
 #include "base/status.h"
-#include "base/fields/fields.h"
 #include "protocol/ledger.h"
 #include "protocol/slice.h"
 

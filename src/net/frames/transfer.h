@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "base/status.h"
 #include "base/fields/fields.h"
+#include "base/status.h"
 #include "net/frames/handshake.h"
 
 namespace leat::wire {

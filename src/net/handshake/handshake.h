@@ -1,6 +1,6 @@
 // Authentication of new sockets: TLS begins if the options have an identity, then both sides prove that they
-// know the job's token (net/frames/handshake.h). Nothing but the handshakes is read from an unauthenticated peer.
-// Loop's thread only.
+// know the job's token (net/frames/handshake.h). Nothing but the handshakes is read from an unauthenticated
+// peer. Loop's thread only.
 #pragma once
 
 #include <functional>

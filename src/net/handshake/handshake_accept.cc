@@ -13,10 +13,10 @@
 #include <utility>
 
 #include "net/address.h"
+#include "net/frames/handshake.h"
 #include "net/handshake/handshake_socket.h"
 #include "net/poller.h"
 #include "net/security/refusal_log.h"
-#include "net/frames/handshake.h"
 
 namespace leat::net {
 namespace {

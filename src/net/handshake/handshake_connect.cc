@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "net/address.h"
+#include "net/frames/handshake.h"
 #include "net/handshake/handshake_socket.h"
 #include "net/poller.h"
 #include "net/silence.h"
-#include "net/frames/handshake.h"
 
 namespace leat::net {
 namespace {

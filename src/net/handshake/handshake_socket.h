@@ -9,8 +9,8 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "net/address.h"
-#include "net/transport.h"
 #include "net/frames/handshake.h"
+#include "net/transport.h"
 
 namespace leat::net {
 

@@ -18,9 +18,9 @@
 
 #include "base/log.h"
 #include "net/address.h"
+#include "net/frames/frame.h"
 #include "net/same_host/descriptor.h"
 #include "net/testing.h"
-#include "net/frames/frame.h"
 
 namespace leat::net {
 namespace {

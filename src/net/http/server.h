@@ -8,8 +8,8 @@
 #include <string>
 
 #include "base/clock.h"
-#include "base/status.h"
 #include "base/metrics/metrics.h"
+#include "base/status.h"
 #include "net/http/exchange.h"
 #include "net/http/own_names.h"
 #include "net/security/certificate_roles.h"

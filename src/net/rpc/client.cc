@@ -18,13 +18,13 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "net/rpc/codec.h"
-#include "net/rpc/rpc.h"
+#include "base/threads/thread.h"
 #include "net/address.h"
 #include "net/handshake/handshake.h"
 #include "net/loop.h"
+#include "net/rpc/codec.h"
+#include "net/rpc/rpc.h"
 #include "net/tls/tls_pump.h"
-#include "base/threads/thread.h"
 
 namespace leat::control {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "protocol/messages_control.h"
 #include "net/frames/handshake.h"
+#include "protocol/messages_control.h"
 
 namespace leat::control {
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/encoding/hex.h"
-#include "base/rng.h"
 #include "base/fields/files/testing.h"
+#include "base/rng.h"
 #include "protocol/random/testing.h"
 
 namespace leat::control {

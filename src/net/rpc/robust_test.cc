@@ -15,12 +15,12 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "net/address.h"
+#include "net/frames/handshake.h"
 #include "net/rpc/client.h"
 #include "net/rpc/codec.h"
 #include "net/rpc/server.h"
-#include "net/address.h"
 #include "net/testing.h"
-#include "net/frames/handshake.h"
 
 namespace leat::control {
 namespace {

@@ -21,15 +21,15 @@
 #include <utility>
 #include <vector>
 
-#include "net/rpc/codec.h"
-#include "net/rpc/permission.h"
-#include "net/rpc/rpc.h"
+#include "base/threads/thread.h"
 #include "net/address.h"
 #include "net/handshake/handshake.h"
 #include "net/loop.h"
+#include "net/rpc/codec.h"
+#include "net/rpc/permission.h"
+#include "net/rpc/rpc.h"
 #include "net/security/refusal_log.h"
 #include "net/tls/tls_pump.h"
-#include "base/threads/thread.h"
 
 namespace leat::control {
 namespace {

@@ -13,10 +13,10 @@
 #include <map>
 #include <thread>
 
+#include "net/frames/frame.h"
 #include "net/tcp/tcp.h"
 #include "net/testing.h"
 #include "protocol/messages_data.h"
-#include "net/frames/frame.h"
 
 namespace leat::net {
 namespace {

@@ -14,8 +14,8 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "net/security/certificate_roles.h"
 #include "net/frames/handshake.h"
+#include "net/security/certificate_roles.h"
 
 struct ssl_st;
 struct ssl_ctx_st;

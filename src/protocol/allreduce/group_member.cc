@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "protocol/guards.h"
 #include "protocol/allreduce/group_member_state.h"
+#include "protocol/guards.h"
 
 namespace leat::protocol {
 

@@ -63,7 +63,8 @@ struct BroadcastState {
   uint32_t holder = 0;  // rank
 };
 // Score and train one batch of a prepared split. Gradients are summed over the batches of this member's lanes
-// in a step, weighted by events (compute/optim/mean.h). Always answered by OnComputed before the next computation.
+// in a step, weighted by events (compute/optim/mean.h). Always answered by OnComputed before the next
+// computation.
 struct ComputeLane {
   uint64_t token = 0;
   uint64_t lease = 0;

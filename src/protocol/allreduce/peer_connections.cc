@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "protocol/guards.h"
 #include "protocol/allreduce/reduction.h"
+#include "protocol/guards.h"
 
 namespace leat::protocol {
 namespace {

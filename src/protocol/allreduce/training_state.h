@@ -51,9 +51,9 @@ class TrainingState {
   Status Adopt(Header header, std::span<const float> memory, size_t partitions);
 
   // Applies one step, with the parameters' gradients or, if there are any, the sum of `terms`: Σ weight ·
-  // gradient over all lanes (compute/optim/mean.h), which have `events` > 0 events. Changes the gradients unless
-  // there are terms. `rate`: factor on the learning rate. `moments`: those of all lanes, merged in their
-  // order; only if the job has a variable of the role kMoments.
+  // gradient over all lanes (compute/optim/mean.h), which have `events` > 0 events. Changes the gradients
+  // unless there are terms. `rate`: factor on the learning rate. `moments`: those of all lanes, merged in
+  // their order; only if the job has a variable of the role kMoments.
   void Apply(uint64_t events, const GradientTerms& terms = {}, float rate = 1,
              std::span<const float> moments = {});
   // Completes the step, applied or not; its runs are already in the ledger.

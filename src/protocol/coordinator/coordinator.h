@@ -20,10 +20,10 @@
 #include "base/status.h"
 #include "protocol/leases/lease_pace.h"
 #include "protocol/leases/stream_range.h"
-#include "protocol/predictions/publications.h"
-#include "protocol/records/recovered_state.h"
 #include "protocol/messages_control.h"
 #include "protocol/placement.h"
+#include "protocol/predictions/publications.h"
+#include "protocol/records/recovered_state.h"
 #include "protocol/strategy.h"
 #include "protocol/topology/near_partitions.h"
 #include "protocol/topology/topology_settings.h"
@@ -195,8 +195,8 @@ struct CoordinatorStatus {
   std::string checkpoint_failure;   // why the last one failed; empty after a success
   std::string waiting_for;          // reason why the job does not end, or does not train; empty: none
   std::optional<PublishedPredictions> predictions;  // none: the job publishes none
-  std::optional<uint64_t> unlabelled;      // late labels: events in the stream that wait for their labels
-  std::optional<uint64_t> checkpoint;      // newest durable one
+  std::optional<uint64_t> unlabelled;  // late labels: events in the stream that wait for their labels
+  std::optional<uint64_t> checkpoint;  // newest durable one
   std::string checkpoint_directory;
   // Slices that move between servers.
   struct Moves {

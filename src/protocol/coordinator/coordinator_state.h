@@ -12,14 +12,14 @@
 #include <string>
 #include <vector>
 
-#include "protocol/coordinator/coordinator.h"
 #include "protocol/allreduce/group_coordinator.h"
+#include "protocol/coordinator/coordinator.h"
 #include "protocol/leases/round_queue.h"
 #include "protocol/leases/split_queue.h"
-#include "protocol/slices/slice_moves.h"
-#include "protocol/slices/traffic_meter.h"
 #include "protocol/predictions/publications.h"
 #include "protocol/slices/slice_map.h"
+#include "protocol/slices/slice_moves.h"
+#include "protocol/slices/traffic_meter.h"
 
 namespace leat::protocol {
 

@@ -12,8 +12,8 @@
 #include <set>
 #include <vector>
 
-#include "protocol/members/heartbeat_counts.h"
 #include "protocol/leases/lease_pace.h"
+#include "protocol/members/heartbeat_counts.h"
 #include "protocol/slices/slice_map.h"
 
 namespace leat::protocol {

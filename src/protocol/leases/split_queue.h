@@ -4,8 +4,8 @@
 // Workers stay with their partitions, because a source that reads a partition ahead (Kafka's) discards what
 // other workers train of it. Partitions with free splits, or with some to come, are shared out among the
 // workers that ask for work; with more workers than partitions, several read the same. Where the copies of
-// partitions are known, a worker's are near it (protocol/topology/near_partitions.h). A worker gets splits of other
-// partitions only when its own have none. Splits that were leased before go first, whoever asks.
+// partitions are known, a worker's are near it (protocol/topology/near_partitions.h). A worker gets splits of
+// other partitions only when its own have none. Splits that were leased before go first, whoever asks.
 //
 // Pure state, part of the coordinator. Not thread-safe.
 #pragma once

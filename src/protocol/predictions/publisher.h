@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
 #include "base/fields/fields.h"
+#include "base/status.h"
 #include "protocol/cut.h"
 #include "protocol/ledger.h"
 

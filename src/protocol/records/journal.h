@@ -8,9 +8,9 @@
 #include <variant>
 #include <vector>
 
+#include "base/fields/fields.h"
 #include "base/ids.h"
 #include "base/status.h"
-#include "base/fields/fields.h"
 #include "protocol/cut.h"
 #include "protocol/messages_control.h"
 #include "protocol/strategy.h"

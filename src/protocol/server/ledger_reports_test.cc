@@ -5,8 +5,8 @@
 
 #include <map>
 
-#include "base/rng.h"
 #include "base/fields/codec.h"
+#include "base/rng.h"
 #include "protocol/server/slice_ledgers.h"
 
 namespace leat::protocol {

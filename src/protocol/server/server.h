@@ -17,12 +17,12 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "compute/optim/optimizer.h"
+#include "compute/tensor/buffer.h"
 #include "protocol/actions.h"
 #include "protocol/messages_control.h"
 #include "protocol/messages_data.h"
 #include "protocol/slice.h"
 #include "protocol/strategy.h"
-#include "compute/tensor/buffer.h"
 
 namespace leat::protocol {
 

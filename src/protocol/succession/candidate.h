@@ -14,8 +14,8 @@
 
 #include "base/clock.h"
 #include "base/rng.h"
-#include "protocol/succession/electorate.h"
 #include "protocol/messages_control.h"
+#include "protocol/succession/electorate.h"
 
 namespace leat::protocol {
 

@@ -25,8 +25,8 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "protocol/succession/electorate.h"
 #include "protocol/messages_control.h"
+#include "protocol/succession/electorate.h"
 
 namespace leat::protocol {
 

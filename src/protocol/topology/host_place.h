@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "base/status.h"
 #include "base/fields/fields.h"
+#include "base/status.h"
 
 namespace leat::topology {
 

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "run/feed/messages.h"
 #include "net/loop.h"
 #include "net/transport.h"
+#include "run/feed/messages.h"
 
 namespace leat::feed {
 

@@ -14,13 +14,13 @@
 #include <thread>
 
 #include "base/rng.h"
-#include "run/feed/client.h"
-#include "run/feed/remote_source.h"
-#include "run/feed/server.h"
 #include "net/fault.h"
 #include "net/tcp/tcp.h"
 #include "net/testing.h"
 #include "net/tls/testing.h"
+#include "run/feed/client.h"
+#include "run/feed/remote_source.h"
+#include "run/feed/server.h"
 #include "stream/identity.h"
 #include "stream/join/join_source.h"
 #include "stream/join/testing.h"

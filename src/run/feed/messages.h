@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "base/status.h"
 #include "base/fields/fields.h"
+#include "base/status.h"
+#include "net/frames/handshake.h"
 #include "protocol/predictions/publisher.h"
 #include "stream/source.h"
-#include "net/frames/handshake.h"
 
 namespace leat::feed {
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "storage/checkpoint/file.h"
 #include "run/feed/server.h"
+#include "storage/checkpoint/file.h"
 #include "stream/identity.h"
 
 namespace leat::feed {

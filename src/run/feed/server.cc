@@ -8,8 +8,8 @@
 #include <cstring>
 #include <utility>
 
-#include "base/log.h"
 #include "base/files/descriptor.h"
+#include "base/log.h"
 
 namespace leat::feed {
 

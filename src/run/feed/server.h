@@ -11,8 +11,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "run/feed/messages.h"
 #include "net/transport.h"
+#include "run/feed/messages.h"
 #include "stream/source.h"
 
 namespace leat::feed {

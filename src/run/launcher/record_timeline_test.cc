@@ -5,8 +5,8 @@
 #include <thread>
 #include <variant>
 
-#include "net/rpc/server.h"
 #include "base/recorder/spans_codec.h"
+#include "net/rpc/server.h"
 
 namespace leat::launcher {
 namespace {

@@ -27,13 +27,13 @@
 #include "base/json/text.h"
 #include "base/path/absolute_path.h"
 #include "base/text.h"
-#include "storage/checkpoint/store.h"
-#include "net/rpc/client.h"
 #include "job/bucket.h"
 #include "job/evaluate.h"
 #include "job/input/readable.h"
 #include "job/input/trained_files.h"
 #include "job/resume.h"
+#include "net/address.h"
+#include "net/rpc/client.h"
 #include "run/launcher/admin.h"
 #include "run/launcher/processes.h"
 #include "run/launcher/signals.h"
@@ -41,8 +41,8 @@
 #include "run/launcher/start/stuck_watch.h"
 #include "run/launcher/token.h"
 #include "run/launcher/wanted_roles.h"
-#include "net/address.h"
 #include "show/report/display.h"
+#include "storage/checkpoint/store.h"
 
 namespace leat::launcher {
 namespace {

@@ -24,17 +24,17 @@
 
 #include "base/exit_status.h"
 #include "base/log.h"
-#include "storage/checkpoint/file.h"
+#include "net/address.h"
 #include "net/rpc/client.h"
+#include "net/same_host/descriptor.h"
+#include "net/security/certificate.h"
 #include "run/launcher/processes.h"
 #include "run/launcher/signals.h"
 #include "run/launcher/start/ready.h"
-#include "net/address.h"
-#include "net/same_host/descriptor.h"
-#include "net/security/certificate.h"
 #include "run/pool/agent_directory.h"
 #include "run/pool/coordinator_link.h"
 #include "run/pool/messages_json.h"
+#include "storage/checkpoint/file.h"
 
 namespace leat::pool {
 namespace {

@@ -4,8 +4,8 @@
 #include <variant>
 
 #include "base/log.h"
-#include "run/launcher/admin.h"
 #include "base/threads/thread.h"
+#include "run/launcher/admin.h"
 
 namespace leat::pool {
 namespace {

@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "base/bytes.h"
-#include "storage/checkpoint/file.h"
 #include "net/security/certificate.h"
 #include "net/security/private_file.h"
 #include "run/pool/pool_id.h"
+#include "storage/checkpoint/file.h"
 
 namespace leat::pool {
 namespace {

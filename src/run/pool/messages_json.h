@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/status.h"
+#include "net/frames/handshake.h"
 #include "protocol/pool/messages.h"
 #include "protocol/pool/pool.h"
-#include "net/frames/handshake.h"
 
 namespace leat::pool {
 

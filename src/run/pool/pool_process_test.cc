@@ -19,9 +19,9 @@
 #include "base/testing.h"
 #include "net/rpc/client.h"
 #include "net/rpc/server.h"
-#include "run/launcher/processes.h"
 #include "net/security/private_file.h"
 #include "net/tls/testing.h"
+#include "run/launcher/processes.h"
 #include "run/pool/messages_json.h"
 #include "run/pool/testing.h"
 

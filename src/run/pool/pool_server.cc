@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "base/log.h"
+#include "net/address.h"
+#include "net/loop.h"
 #include "net/rpc/server.h"
 #include "run/launcher/signals.h"
 #include "run/launcher/token.h"
-#include "net/address.h"
-#include "net/loop.h"
 #include "run/pool/job_store.h"
 #include "run/pool/messages_json.h"
 

@@ -20,8 +20,9 @@ class BackgroundThread {
   ~BackgroundThread() { End(); }
   // Waits for the work in progress and drops queued work, also what is posted later.
   void End();
-  // Queues work; it runs in the order of the calls. An exception of it ends the process (base/threads/thread.h):
-  // work reports errors as its results, and what waits for them cannot go on without. Thread-safe.
+  // Queues work; it runs in the order of the calls. An exception of it ends the process
+  // (base/threads/thread.h): work reports errors as its results, and what waits for them cannot go on
+  // without. Thread-safe.
   void Post(std::function<void()> work);
 
  private:

@@ -8,14 +8,14 @@
 #include <optional>
 #include <string>
 
-#include "net/rpc/client.h"
 #include "compute/engine/run/progress.h"
 #include "net/loop.h"
+#include "net/rpc/client.h"
 #include "net/tls/tls_identity.h"
-#include "show/prometheus/role_metrics.h"
 #include "protocol/succession/promises.h"
 #include "run/roles/background_thread.h"
 #include "run/roles/keep_alive.h"
+#include "show/prometheus/role_metrics.h"
 
 namespace leat::roles {
 

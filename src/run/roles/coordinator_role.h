@@ -10,12 +10,12 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "storage/checkpoint/store.h"
-#include "net/rpc/scaler/scaler_server.h"
 #include "job/job.h"
+#include "net/rpc/scaler/scaler_server.h"
 #include "net/tls/tls_identity.h"
 #include "show/history/job_monitor.h"
 #include "show/prometheus/role_metrics.h"
+#include "storage/checkpoint/store.h"
 
 namespace leat::roles {
 

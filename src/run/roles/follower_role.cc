@@ -9,12 +9,12 @@
 #include <variant>
 
 #include "base/log.h"
-#include "train/collective/messages.h"
+#include "net/frames/frame.h"
 #include "protocol/subscribers/follower.h"
-#include "train/ps/client.h"
 #include "run/roles/membership.h"
 #include "run/roles/role.h"
-#include "net/frames/frame.h"
+#include "train/collective/messages.h"
+#include "train/ps/client.h"
 
 namespace leat::roles {
 namespace {

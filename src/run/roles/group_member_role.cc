@@ -9,8 +9,6 @@
 #include "base/exit_status.h"
 #include "base/log.h"
 #include "base/processors.h"
-#include "train/collective/mpi.h"
-#include "train/collective/peer_all_reduce.h"
 #include "net/address.h"
 #include "protocol/allreduce/group_member.h"
 #include "run/roles/background_thread.h"
@@ -20,6 +18,8 @@
 #include "run/roles/shards/prepared_memory.h"
 #include "run/roles/shards/shard_files.h"
 #include "run/roles/training/training_role.h"
+#include "train/collective/mpi.h"
+#include "train/collective/peer_all_reduce.h"
 #include "train/step/state_broadcast.h"
 #include "train/step/step_reducer.h"
 

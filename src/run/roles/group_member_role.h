@@ -1,11 +1,11 @@
 // `leat worker` of a job without servers: holds all parameters and makes steps in a group with other members.
 #pragma once
 
-#include "train/collective/port.h"
 #include "job/job.h"
 #include "run/roles/input/open_stream.h"
 #include "run/roles/membership.h"
 #include "run/roles/worker_role.h"
+#include "train/collective/port.h"
 
 namespace leat::roles {
 

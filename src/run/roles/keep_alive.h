@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "base/clock.h"
-#include "net/rpc/client.h"
 #include "compute/engine/run/progress.h"
+#include "net/rpc/client.h"
 #include "protocol/topology/round_trips.h"
 
 namespace leat::roles {

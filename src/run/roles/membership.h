@@ -11,9 +11,9 @@
 
 #include "compute/engine/run/progress.h"
 #include "job/job.h"
-#include "run/launcher/signals.h"
 #include "net/loop.h"
 #include "protocol/succession/promises.h"
+#include "run/launcher/signals.h"
 #include "run/roles/coordinator_client.h"
 #include "run/roles/feed/model_files.h"
 #include "run/roles/recording/role_recording.h"

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "base/testing.h"
-#include "net/rpc/server.h"
 #include "job/testing.h"
+#include "net/rpc/server.h"
 #include "run/launcher/signals.h"
 
 namespace leat::roles {

@@ -6,9 +6,9 @@
 #include <random>
 #include <thread>
 
-#include "train/collective/mpi.h"
 #include "base/metrics/process.h"
 #include "net/address.h"
+#include "train/collective/mpi.h"
 
 namespace leat::roles {
 

@@ -16,8 +16,8 @@
 #include "compute/engine/run/thread_pool.h"
 #include "job/job.h"
 #include "net/address.h"
+#include "net/frames/frame.h"
 #include "net/same_host/shared_memory.h"
-#include "train/ps/server_shell.h"
 #include "run/roles/background_thread.h"
 #include "run/roles/faults/kill_point.h"
 #include "run/roles/membership.h"
@@ -25,7 +25,7 @@
 #include "run/roles/shards/prepared_memory.h"
 #include "run/roles/shards/saved_slices.h"
 #include "run/roles/shards/shard_files.h"
-#include "net/frames/frame.h"
+#include "train/ps/server_shell.h"
 
 namespace leat::roles {
 namespace {

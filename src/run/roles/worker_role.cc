@@ -9,22 +9,22 @@
 #include <variant>
 
 #include "base/log.h"
-#include "train/collective/port.h"
 #include "job/job.h"
 #include "job/precision.h"
 #include "net/address.h"
+#include "net/frames/frame.h"
 #include "net/tcp/tcp.h"
 #include "net/ucx/ucx.h"
 #include "protocol/worker/worker.h"
-#include "train/ps/client.h"
 #include "run/roles/faults/kill_point.h"
 #include "run/roles/group_member_role.h"
 #include "run/roles/input/open_stream.h"
 #include "run/roles/membership.h"
 #include "run/roles/role.h"
 #include "run/roles/training/training_role.h"
+#include "train/collective/port.h"
+#include "train/ps/client.h"
 #include "train/step/run_trainer.h"
-#include "net/frames/frame.h"
 
 namespace leat::roles {
 namespace {

@@ -9,9 +9,9 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "storage/checkpoint/file.h"
 #include "show/history/history.h"
 #include "show/history/records.h"
+#include "storage/checkpoint/file.h"
 
 namespace leat::observe {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/status.h"
 #include "base/metrics/metrics.h"
+#include "base/status.h"
 #include "net/http/server.h"
 #include "net/tls/tls_identity.h"
 #include "show/http/http.h"

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "base/metrics/metrics.h"
+#include "protocol/messages_control.h"
 #include "show/http/http.h"
 #include "show/prometheus/liveness.h"
 #include "show/prometheus/status_families.h"
 #include "show/prometheus/status_source.h"
-#include "protocol/messages_control.h"
 
 namespace leat::observe {
 

@@ -9,8 +9,8 @@
 #include <numeric>
 
 #include "base/text.h"
-#include "show/report/grouped.h"
 #include "protocol/topology/host_place.h"
+#include "show/report/grouped.h"
 
 namespace leat::report {
 namespace {

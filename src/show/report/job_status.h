@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/status.h"
 #include "base/fields/fields.h"
+#include "base/status.h"
 #include "protocol/coordinator/coordinator.h"
 #include "show/report/lag.h"
 

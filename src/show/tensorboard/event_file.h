@@ -13,8 +13,8 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "storage/checkpoint/file.h"
 #include "show/tensorboard/events.h"
+#include "storage/checkpoint/file.h"
 
 namespace leat::tensorboard {
 

@@ -9,8 +9,8 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "show/tensorboard/events.h"
 #include "compute/optim/init.h"
+#include "show/tensorboard/events.h"
 
 namespace leat::tensorboard {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "compute/nn/model.h"
-#include "show/tensorboard/events.h"
 #include "show/report/job_status.h"
+#include "show/tensorboard/events.h"
 
 namespace leat::tensorboard {
 

@@ -10,11 +10,11 @@
 #include <utility>
 
 #include "base/log.h"
-#include "storage/checkpoint/shard.h"
+#include "base/threads/thread.h"
 #include "show/tensorboard/distribution.h"
 #include "show/tensorboard/event_file.h"
 #include "show/tensorboard/gradients.h"
-#include "base/threads/thread.h"
+#include "storage/checkpoint/shard.h"
 
 namespace leat::tensorboard {
 namespace {

@@ -12,9 +12,9 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "protocol/records/manifest.h"
 #include "show/tensorboard/events.h"
 #include "show/tensorboard/run_events.h"
-#include "protocol/records/manifest.h"
 
 namespace leat::tensorboard {
 

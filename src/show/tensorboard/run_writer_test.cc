@@ -12,11 +12,11 @@
 #include <utility>
 
 #include "base/testing.h"
-#include "storage/checkpoint/file.h"
-#include "storage/checkpoint/shard.h"
 #include "show/tensorboard/event_file.h"
 #include "show/tensorboard/gradients.h"
 #include "show/tensorboard/testing.h"
+#include "storage/checkpoint/file.h"
+#include "storage/checkpoint/shard.h"
 
 namespace leat::tensorboard {
 namespace {

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <utility>
 
-#include "show/tensorboard/distribution.h"
 #include "show/report/figures.h"
+#include "show/tensorboard/distribution.h"
 
 namespace leat::tensorboard {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "show/tensorboard/events.h"
 #include "show/report/job_status.h"
+#include "show/tensorboard/events.h"
 
 namespace leat::tensorboard {
 

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/status.h"
 #include "base/recorder/recorder.h"
+#include "base/status.h"
 #include "protocol/messages_control.h"
 
 namespace leat::timeline {

@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "base/bytes.h"
+#include "base/fields/json.h"
 #include "base/status.h"
 #include "storage/checkpoint/manifest.h"
-#include "base/fields/json.h"
 
 namespace leat::checkpoint {
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/bytes.h"
-#include "base/status.h"
 #include "base/files/descriptor.h"
+#include "base/status.h"
 
 namespace leat::checkpoint {
 

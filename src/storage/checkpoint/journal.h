@@ -18,8 +18,8 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "storage/checkpoint/file.h"
 #include "protocol/records/journal.h"
+#include "storage/checkpoint/file.h"
 
 namespace leat::checkpoint {
 

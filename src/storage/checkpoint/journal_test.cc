@@ -8,11 +8,11 @@
 #include <limits>
 
 #include "base/encoding/hex.h"
-#include "storage/checkpoint/random/testing.h"
-#include "storage/checkpoint/testing.h"
 #include "base/fields/codec.h"
 #include "base/fields/files/testing.h"
 #include "base/fields/testing.h"
+#include "storage/checkpoint/random/testing.h"
+#include "storage/checkpoint/testing.h"
 
 namespace leat::checkpoint {
 namespace {

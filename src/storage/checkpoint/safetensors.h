@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "base/status.h"
 #include "base/fields/fields.h"
+#include "base/status.h"
 
 namespace leat::checkpoint {
 

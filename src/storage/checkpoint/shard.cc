@@ -10,13 +10,13 @@
 
 #include "base/check.h"
 #include "base/encoding/hex.h"
+#include "base/fields/codec.h"
+#include "base/fields/json.h"
+#include "compute/optim/moments.h"
 #include "storage/checkpoint/file.h"
 #include "storage/checkpoint/running_checksum.h"
 #include "storage/checkpoint/safetensors.h"
 #include "storage/checkpoint/store.h"
-#include "base/fields/codec.h"
-#include "base/fields/json.h"
-#include "compute/optim/moments.h"
 
 namespace leat::checkpoint {
 namespace {

@@ -10,10 +10,10 @@
 #include <sstream>
 #include <thread>
 
+#include "protocol/placement.h"
 #include "storage/checkpoint/safetensors.h"
 #include "storage/checkpoint/shard.h"
 #include "storage/checkpoint/testing.h"
-#include "protocol/placement.h"
 
 namespace leat::checkpoint {
 namespace {

@@ -25,9 +25,9 @@
 #include <vector>
 
 #include "base/status.h"
-#include "storage/checkpoint/file.h"
 #include "protocol/records/recovered_state.h"
 #include "protocol/server/server.h"
+#include "storage/checkpoint/file.h"
 
 namespace leat::checkpoint {
 

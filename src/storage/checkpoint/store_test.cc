@@ -11,10 +11,10 @@
 
 #include <csignal>
 
+#include "base/fields/testing.h"
 #include "storage/checkpoint/manifest.h"
 #include "storage/checkpoint/random/testing.h"
 #include "storage/checkpoint/testing.h"
-#include "base/fields/testing.h"
 
 namespace leat::checkpoint {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "base/status.h"
 #include "base/metrics/metrics.h"
+#include "base/status.h"
 #include "net/http_client/http_client.h"
 #include "storage/object_store/retry.h"
 #include "storage/object_store/settings.h"

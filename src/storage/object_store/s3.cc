@@ -13,11 +13,11 @@
 #include "base/encoding/base64.h"
 #include "base/encoding/crc32c.h"
 #include "base/text.h"
+#include "base/threads/stop_event.h"
+#include "base/threads/thread.h"
 #include "storage/object_store/credentials.h"
 #include "storage/object_store/object_store.h"
 #include "storage/object_store/sigv4.h"
-#include "base/threads/stop_event.h"
-#include "base/threads/thread.h"
 
 namespace leat::object_store {
 namespace {

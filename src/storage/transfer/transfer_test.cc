@@ -8,12 +8,12 @@
 
 #include "base/testing.h"
 #include "net/fault.h"
+#include "net/frames/frame.h"
 #include "net/inproc/inproc.h"
 #include "net/tcp/tcp.h"
 #include "net/testing.h"
 #include "storage/transfer/client.h"
 #include "storage/transfer/service.h"
-#include "net/frames/frame.h"
 
 namespace leat::transfer {
 namespace {

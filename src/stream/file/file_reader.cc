@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "base/exit_status.h"
-#include "base/text.h"
 #include "base/files/descriptor.h"
+#include "base/text.h"
 #include "stream/file/kind.h"
 
 namespace leat::stream {

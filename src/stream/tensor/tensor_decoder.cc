@@ -5,11 +5,11 @@
 #include <cstring>
 #include <utility>
 
-#include "base/multiversion.h"
 #include "base/fields/word.h"
+#include "base/multiversion.h"
+#include "compute/tensor/bf16.h"
 #include "stream/decode/formats.h"
 #include "stream/decode/row_writer.h"
-#include "compute/tensor/bf16.h"
 
 namespace leat::stream {
 namespace {

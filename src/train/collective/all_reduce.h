@@ -19,8 +19,8 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "train/collective/reduce.h"
 #include "compute/tensor/buffer.h"
+#include "train/collective/reduce.h"
 
 namespace leat::collective {
 

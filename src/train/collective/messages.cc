@@ -12,8 +12,8 @@ Status Check(const AbortMessage& message) {
 }
 
 wire::Port MemberPort() {
-  // The state that a member sends the others is in no frame of its own (train/step/state_broadcast.h). Pushes are
-  // those of followers.
+  // The state that a member sends the others is in no frame of its own (train/step/state_broadcast.h). Pushes
+  // are those of followers.
   return {
       wire::PortKind::kMember,
       fields::HashOf<Greet, PieceHeader, BucketHeader, Alive, AbortMessage, protocol::TrainingState::Header,

@@ -4,11 +4,11 @@
 #include <cstdint>
 
 #include "base/bytes.h"
-#include "base/status.h"
 #include "base/fields/fields.h"
+#include "base/status.h"
+#include "net/frames/handshake.h"
 #include "protocol/allreduce/peer_connections.h"
 #include "protocol/allreduce/reduction.h"
-#include "net/frames/handshake.h"
 
 namespace leat::collective {
 

@@ -16,10 +16,10 @@
 
 #include "base/check.h"
 #include "base/text.h"
-#include "train/collective/mpi_module.h"
+#include "base/threads/thread.h"
 #include "net/poller.h"
 #include "protocol/allreduce/reduction.h"
-#include "base/threads/thread.h"
+#include "train/collective/mpi_module.h"
 
 namespace leat::collective {
 namespace {

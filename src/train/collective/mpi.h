@@ -13,9 +13,9 @@
 #include <string>
 
 #include "base/clock.h"
-#include "train/collective/all_reduce.h"
 #include "net/loop.h"
 #include "protocol/messages_control.h"
+#include "train/collective/all_reduce.h"
 
 struct LeatMpiModule;
 

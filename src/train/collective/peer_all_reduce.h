@@ -1,5 +1,5 @@
-// All-reduce over a transport, with the paths of protocol/allreduce/reduction.h: the ring for large buckets, the
-// exchange for small ones, the chain for lane order, and one shot for gather_only.
+// All-reduce over a transport, with the paths of protocol/allreduce/reduction.h: the ring for large buckets,
+// the exchange for small ones, the chain for lane order, and one shot for gather_only.
 //
 // Memory in addition to the buckets: one piece for each receive in progress, and up to `eager_bytes` per
 // bucket and peer, `max_early_bytes` per peer, for pieces that arrive before this member has started the
@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
+#include "protocol/allreduce/reduction.h"
 #include "train/collective/all_reduce.h"
 #include "train/collective/process_group.h"
-#include "protocol/allreduce/reduction.h"
 
 namespace leat::collective {
 

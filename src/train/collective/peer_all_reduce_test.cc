@@ -7,9 +7,9 @@
 #include <numeric>
 #include <thread>
 
-#include "train/collective/testing.h"
 #include "net/same_host/shared_memory.h"
 #include "net/tcp/tcp.h"
+#include "train/collective/testing.h"
 
 namespace leat::collective {
 namespace {

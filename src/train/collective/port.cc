@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "protocol/allreduce/peer_connections.h"
 #include "net/frames/frame.h"
+#include "protocol/allreduce/peer_connections.h"
 
 namespace leat::collective {
 

@@ -8,9 +8,9 @@
 #include <memory>
 #include <string>
 
+#include "net/transport.h"
 #include "train/collective/channel.h"
 #include "train/collective/messages.h"
-#include "net/transport.h"
 
 namespace leat::collective {
 

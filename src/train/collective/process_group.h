@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "net/transport.h"
+#include "protocol/allreduce/peer_connections.h"
 #include "train/collective/channel.h"
 #include "train/collective/messages.h"
 #include "train/collective/port.h"
-#include "net/transport.h"
-#include "protocol/allreduce/peer_connections.h"
 
 namespace leat::collective {
 

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "train/collective/peer_all_reduce.h"
 #include "net/fault.h"
 #include "net/inproc/inproc.h"
 #include "net/tcp/tcp.h"
 #include "net/testing.h"
 #include "net/ucx/ucx.h"
+#include "train/collective/peer_all_reduce.h"
 
 namespace leat::collective::testing {
 

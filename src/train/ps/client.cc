@@ -3,8 +3,8 @@
 #include <memory>
 #include <utility>
 
-#include "train/ps/server_link.h"
 #include "net/frames/frame.h"
+#include "train/ps/server_link.h"
 
 namespace leat::ps {
 

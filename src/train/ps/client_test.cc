@@ -7,8 +7,8 @@
 #include <deque>
 #include <optional>
 
-#include "train/ps/testing.h"
 #include "net/frames/frame.h"
+#include "train/ps/testing.h"
 
 namespace leat::ps {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "protocol/server/server.h"
 #include "net/frames/move.h"
+#include "protocol/server/server.h"
 
 namespace leat::ps {
 

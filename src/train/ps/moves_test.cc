@@ -1,9 +1,9 @@
 // A slice moves between two servers over a real transport. The coordinator is played by the test.
 #include <cstring>
 
-#include "train/ps/testing.h"
 #include "net/frames/frame.h"
 #include "net/frames/move.h"
+#include "train/ps/testing.h"
 
 namespace leat::ps {
 namespace {

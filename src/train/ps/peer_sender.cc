@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "train/ps/server_link.h"
 #include "net/frames/frame.h"
 #include "net/frames/move.h"
+#include "train/ps/server_link.h"
 
 namespace leat::ps {
 

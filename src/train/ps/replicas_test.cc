@@ -1,8 +1,8 @@
 // Pushes are forwarded to another server over a real transport. The coordinator is played by the test.
 #include <cstring>
 
-#include "train/ps/testing.h"
 #include "net/frames/frame.h"
+#include "train/ps/testing.h"
 
 namespace leat::ps {
 namespace {

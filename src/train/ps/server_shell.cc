@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "train/ps/move_receiver.h"
 #include "net/frames/frame.h"
 #include "net/frames/move.h"
+#include "train/ps/move_receiver.h"
 
 namespace leat::ps {
 

@@ -21,9 +21,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/recorder/recorder.h"
 #include "net/loop.h"
 #include "net/transport.h"
-#include "base/recorder/recorder.h"
 #include "protocol/server/server.h"
 #include "train/ps/peer_sender.h"
 

@@ -3,8 +3,8 @@
 
 #include <gmock/gmock.h>
 
-#include "train/ps/testing.h"
 #include "net/frames/frame.h"
+#include "train/ps/testing.h"
 
 namespace leat::ps {
 namespace {

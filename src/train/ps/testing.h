@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "net/fault.h"
+#include "net/frames/frame.h"
 #include "net/inproc/inproc.h"
 #include "net/tcp/tcp.h"
 #include "net/testing.h"
 #include "train/ps/client.h"
 #include "train/ps/server_shell.h"
-#include "net/frames/frame.h"
 
 namespace leat::ps::testing {
 

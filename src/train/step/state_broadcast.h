@@ -9,8 +9,8 @@
 
 #include <functional>
 
-#include "train/collective/all_reduce.h"
 #include "protocol/allreduce/group_member.h"
+#include "train/collective/all_reduce.h"
 
 namespace leat::step {
 

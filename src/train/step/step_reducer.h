@@ -22,12 +22,12 @@
 #include <span>
 #include <vector>
 
-#include "train/collective/all_reduce.h"
-#include "net/loop.h"
 #include "compute/optim/mean.h"
-#include "protocol/allreduce/group_member.h"
-#include "train/step/trainer.h"
 #include "compute/tensor/buffer.h"
+#include "net/loop.h"
+#include "protocol/allreduce/group_member.h"
+#include "train/collective/all_reduce.h"
+#include "train/step/trainer.h"
 
 namespace leat::step {
 

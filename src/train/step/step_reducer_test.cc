@@ -14,8 +14,8 @@
 #include <tuple>
 #include <utility>
 
-#include "train/collective/testing.h"
 #include "compute/optim/moments.h"
+#include "train/collective/testing.h"
 #include "train/step/testing.h"
 
 namespace leat::step {

@@ -9,9 +9,9 @@
 
 #include "base/rng.h"
 #include "compute/kernels/reference/reference.h"
+#include "compute/optim/init.h"
 #include "net/same_host/shared_memory.h"
 #include "net/transport.h"
-#include "compute/optim/init.h"
 #include "train/step/trainer.h"
 
 namespace leat::step::testing {

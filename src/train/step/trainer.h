@@ -11,10 +11,10 @@
 #include <span>
 #include <vector>
 
-#include "compute/engine/plan.h"
 #include "base/metrics/auc.h"
-#include "compute/nn/model.h"
 #include "base/recorder/recorder.h"
+#include "compute/engine/plan.h"
+#include "compute/nn/model.h"
 #include "protocol/parameters.h"
 
 namespace leat::step {

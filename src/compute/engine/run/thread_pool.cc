@@ -6,8 +6,8 @@
 #include <chrono>
 
 #include "base/check.h"
-#include "compute/engine/devices/devices.h"
 #include "base/threads/thread.h"
+#include "compute/engine/devices/devices.h"
 
 namespace leat::engine {
 namespace {

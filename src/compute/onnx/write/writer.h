@@ -1,7 +1,7 @@
 // Writes the nodes of a graph as nodes of an ONNX file.
 //
-// As on import (compute/onnx/build.h), images have channels last in Leat and first in ONNX, and are transposed only
-// when a node needs the other layout.
+// As on import (compute/onnx/build.h), images have channels last in Leat and first in ONNX, and are
+// transposed only when a node needs the other layout.
 #pragma once
 
 #include <map>

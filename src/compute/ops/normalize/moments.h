@@ -1,8 +1,8 @@
 // Running moments of some columns of a batch, and the normalisation that they give.
 //
-// Moments travel as words of 32 bits (compute/optim/moments.h), in tensors f32[3, k, 2] for k columns. The columns,
-// i32[k], are elements of a row of n, in [0, n). They are an input, usually a constant. No gradient flows
-// through these ops: to the loss, moments are constants.
+// Moments travel as words of 32 bits (compute/optim/moments.h), in tensors f32[3, k, 2] for k columns. The
+// columns, i32[k], are elements of a row of n, in [0, n). They are an input, usually a constant. No gradient
+// flows through these ops: to the loss, moments are constants.
 #pragma once
 
 #include "compute/ops/op.h"

@@ -1,4 +1,5 @@
-// The steps of a plain recurrent network (Elman 1990; see compute/ops/sequence/recurrent.h) and their gradient.
+// The steps of a plain recurrent network (Elman 1990; see compute/ops/sequence/recurrent.h) and their
+// gradient.
 #pragma once
 
 #include "compute/ops/sequence/recurrent.h"

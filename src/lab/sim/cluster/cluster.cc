@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "protocol/allreduce/bucket_plan.h"
 #include "lab/sim/cluster/cluster_state.h"
+#include "protocol/allreduce/bucket_plan.h"
 
 namespace leat::sim {
 

@@ -20,16 +20,16 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/status.h"
 #include "base/fields/fields.h"
+#include "base/status.h"
 #include "compute/optim/optimizer.h"
-#include "protocol/coordinator/coordinator.h"
-#include "protocol/server/server.h"
-#include "protocol/worker/worker.h"
 #include "lab/sim/events/distribution.h"
 #include "lab/sim/hosts/link_queue.h"
 #include "lab/sim/invariants.h"
 #include "lab/sim/workload.h"
+#include "protocol/coordinator/coordinator.h"
+#include "protocol/server/server.h"
+#include "protocol/worker/worker.h"
 
 namespace leat::sim {
 

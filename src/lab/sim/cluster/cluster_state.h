@@ -19,10 +19,6 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "protocol/succession/candidate.h"
-#include "protocol/succession/followed_journal.h"
-#include "protocol/succession/promises.h"
-#include "protocol/succession/replication.h"
 #include "lab/sim/cluster/cluster.h"
 #include "lab/sim/cluster/disk.h"
 #include "lab/sim/cluster/followers.h"
@@ -31,6 +27,10 @@
 #include "lab/sim/events/event_queue.h"
 #include "lab/sim/events/slab.h"
 #include "lab/sim/hosts/shared_cores.h"
+#include "protocol/succession/candidate.h"
+#include "protocol/succession/followed_journal.h"
+#include "protocol/succession/promises.h"
+#include "protocol/succession/replication.h"
 
 namespace leat::sim {
 

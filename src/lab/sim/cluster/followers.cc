@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "protocol/allreduce/pull_answer.h"
 #include "lab/sim/cluster/cluster_state.h"
+#include "protocol/allreduce/pull_answer.h"
 
 namespace leat::sim {
 

@@ -4,8 +4,8 @@
 
 #include "compute/optim/mean.h"
 #include "compute/optim/moments.h"
-#include "protocol/allreduce/reduction.h"
 #include "lab/sim/cluster/cluster_state.h"
+#include "protocol/allreduce/reduction.h"
 
 namespace leat::sim {
 

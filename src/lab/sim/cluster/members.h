@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "lab/sim/hosts/link_queue.h"
 #include "protocol/allreduce/group_member.h"
 #include "protocol/allreduce/peer_connections.h"
 #include "protocol/allreduce/reduction.h"
-#include "lab/sim/hosts/link_queue.h"
 
 namespace leat::sim {
 

@@ -2,8 +2,8 @@
 // Since events are known some time ahead, many cache lines can be fetched in parallel instead of waiting for
 // one after the other. Each hop loads the addresses for the next.
 #include "base/prefetch.h"
-#include "protocol/prefetch.h"
 #include "lab/sim/cluster/cluster_state.h"
+#include "protocol/prefetch.h"
 
 namespace leat::sim {
 

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/testing.h"
-#include "protocol/guards.h"
 #include "lab/sim/fault_job.h"
 #include "lab/sim/swarm.h"
+#include "protocol/guards.h"
 
 namespace leat::sim {
 namespace {

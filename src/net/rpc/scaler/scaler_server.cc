@@ -19,13 +19,13 @@
 #include <utility>
 #include <vector>
 
-#include "net/rpc/rpc.h"
-#include "net/rpc/scaler/external_scaler.pb.h"
+#include "base/threads/thread.h"
 #include "net/address.h"
 #include "net/handshake/handshake.h"
 #include "net/loop.h"
+#include "net/rpc/rpc.h"
+#include "net/rpc/scaler/external_scaler.pb.h"
 #include "net/tls/tls_pump.h"
-#include "base/threads/thread.h"
 
 namespace leat::control {
 namespace {

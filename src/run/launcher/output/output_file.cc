@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "base/exit_status.h"
-#include "base/text.h"
 #include "base/files/descriptor.h"
+#include "base/text.h"
 
 namespace leat::launcher {
 namespace {

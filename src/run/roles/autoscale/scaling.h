@@ -6,13 +6,13 @@
 #include <string>
 
 #include "base/clock.h"
-#include "net/rpc/scaler/scaler_server.h"
-#include "job/job.h"
 #include "base/metrics/metrics.h"
+#include "job/job.h"
 #include "net/loop.h"
+#include "net/rpc/scaler/scaler_server.h"
+#include "protocol/coordinator/coordinator.h"
 #include "protocol/scaling/activity.h"
 #include "protocol/scaling/autoscaler.h"
-#include "protocol/coordinator/coordinator.h"
 #include "run/roles/autoscale/scale_hook.h"
 
 namespace leat::roles {

@@ -4,8 +4,8 @@
 #include <span>
 
 #include "base/status.h"
-#include "storage/checkpoint/store.h"
 #include "protocol/records/journal.h"
+#include "storage/checkpoint/store.h"
 #include "stream/source.h"
 
 namespace leat::roles {

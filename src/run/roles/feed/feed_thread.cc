@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "net/tcp/tcp.h"
 #include "base/threads/thread.h"
+#include "net/tcp/tcp.h"
 
 namespace leat::roles {
 

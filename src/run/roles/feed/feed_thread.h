@@ -5,9 +5,9 @@
 #include <string>
 #include <thread>
 
-#include "run/feed/server.h"
 #include "net/loop.h"
 #include "net/transport.h"
+#include "run/feed/server.h"
 
 namespace leat::roles {
 

@@ -6,8 +6,8 @@
 #include <variant>
 #include <vector>
 
-#include "net/rpc/client.h"
 #include "net/address.h"
+#include "net/rpc/client.h"
 #include "net/tcp/tcp.h"
 #include "run/roles/role.h"
 

@@ -4,9 +4,9 @@
 #include <cstdint>
 
 #include "base/status.h"
-#include "run/feed/client.h"
 #include "net/transport.h"
 #include "protocol/messages_control.h"
+#include "run/feed/client.h"
 #include "run/roles/coordinator_client.h"
 
 namespace leat::roles {

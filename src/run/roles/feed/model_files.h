@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/status.h"
+#include "job/job.h"
 #include "run/feed/client.h"
 #include "run/feed/server.h"
-#include "job/job.h"
 #include "run/roles/shards/scratch.h"
 
 namespace leat::roles {

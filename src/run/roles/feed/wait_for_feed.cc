@@ -5,15 +5,15 @@
 #include <variant>
 
 #include "base/log.h"
-#include "storage/checkpoint/file.h"
-#include "net/rpc/server.h"
-#include "run/feed/remote_source.h"
-#include "run/launcher/signals.h"
 #include "net/address.h"
 #include "net/loop.h"
+#include "net/rpc/server.h"
 #include "net/tcp/tcp.h"
+#include "run/feed/remote_source.h"
+#include "run/launcher/signals.h"
 #include "run/roles/feed/model_files.h"
 #include "run/roles/role.h"
+#include "storage/checkpoint/file.h"
 
 namespace leat::roles {
 namespace {

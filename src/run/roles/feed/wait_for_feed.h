@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "run/feed/client.h"
 #include "job/job.h"
+#include "run/feed/client.h"
 #include "run/roles/coordinator_role.h"
 
 namespace leat::roles {

@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "base/testing.h"
-#include "net/rpc/client.h"
-#include "job/testing.h"
 #include "compute/kernels/reference/reference.h"
-#include "run/launcher/signals.h"
+#include "job/testing.h"
+#include "net/rpc/client.h"
 #include "net/tls/testing.h"
+#include "run/launcher/signals.h"
 #include "run/roles/bots_role.h"
 #include "run/roles/coordinator_role.h"
 #include "run/roles/follower_role.h"

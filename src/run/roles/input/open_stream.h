@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "base/status.h"
-#include "run/feed/client.h"
 #include "job/job.h"
 #include "protocol/messages_control.h"
+#include "run/feed/client.h"
 #include "run/roles/worker_role.h"
 
 namespace leat::roles {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "base/status.h"
-#include "storage/checkpoint/store.h"
 #include "job/job.h"
 #include "protocol/records/recovered_state.h"
+#include "storage/checkpoint/store.h"
 #include "stream/source.h"
 
 namespace leat::roles {

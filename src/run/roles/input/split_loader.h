@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "net/loop.h"
 #include "base/recorder/recorder.h"
+#include "net/loop.h"
 #include "protocol/messages_control.h"
 #include "run/roles/background_thread.h"
 #include "stream/decode/decoder.h"

@@ -13,9 +13,9 @@
 #include <thread>
 #include <vector>
 
-#include "run/feed/client.h"
 #include "protocol/messages_control.h"
 #include "protocol/predictions/publisher.h"
+#include "run/feed/client.h"
 
 namespace leat::roles {
 

@@ -3,9 +3,9 @@
 
 #include <utility>
 
-#include "show/tensorboard/gradients.h"
 #include "protocol/messages_control.h"
 #include "protocol/parameters.h"
+#include "show/tensorboard/gradients.h"
 
 namespace leat::roles {
 

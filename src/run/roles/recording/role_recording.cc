@@ -6,10 +6,10 @@
 #include <variant>
 
 #include "base/log.h"
-#include "show/timeline/clock_offset.h"
-#include "show/timeline/collector.h"
 #include "base/recorder/spans_codec.h"
 #include "base/threads/thread.h"
+#include "show/timeline/clock_offset.h"
+#include "show/timeline/collector.h"
 
 namespace leat::roles {
 namespace {

@@ -6,11 +6,11 @@
 #include <thread>
 #include <vector>
 
-#include "net/rpc/client.h"
 #include "base/recorder/recorder.h"
+#include "base/threads/stop_event.h"
+#include "net/rpc/client.h"
 #include "protocol/messages_control.h"
 #include "run/roles/coordinator_client.h"
-#include "base/threads/stop_event.h"
 
 namespace leat::roles {
 

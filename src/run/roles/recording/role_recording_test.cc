@@ -9,10 +9,10 @@
 #include <set>
 #include <variant>
 
+#include "base/recorder/spans_codec.h"
 #include "base/testing.h"
 #include "net/rpc/server.h"
 #include "show/timeline/collector.h"
-#include "base/recorder/spans_codec.h"
 
 namespace leat::roles {
 namespace {

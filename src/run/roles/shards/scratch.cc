@@ -7,9 +7,9 @@
 #include <filesystem>
 #include <utility>
 
-#include "storage/checkpoint/file.h"
 #include "net/security/locked_folder.h"
 #include "net/security/private_file.h"
+#include "storage/checkpoint/file.h"
 
 namespace leat::roles {
 namespace {

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "base/log.h"
-#include "storage/checkpoint/bucket/bucket.h"
-#include "storage/checkpoint/file.h"
 #include "net/address.h"
 #include "run/roles/shards/shard_service.h"
+#include "storage/checkpoint/bucket/bucket.h"
+#include "storage/checkpoint/file.h"
 
 namespace leat::roles {
 namespace {

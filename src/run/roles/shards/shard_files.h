@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "storage/checkpoint/shard.h"
-#include "storage/object_store/object_store.h"
 #include "compute/optim/optimizer.h"
 #include "protocol/records/manifest.h"
 #include "protocol/server/server.h"
 #include "run/roles/background_thread.h"
 #include "run/roles/shards/scratch.h"
+#include "storage/checkpoint/shard.h"
+#include "storage/object_store/object_store.h"
 #include "storage/transfer/client.h"
 
 namespace leat::roles {

@@ -10,11 +10,11 @@
 #include <mutex>
 
 #include "base/testing.h"
+#include "net/tcp/tcp.h"
+#include "run/roles/shards/shard_service.h"
 #include "storage/checkpoint/file.h"
 #include "storage/checkpoint/shard.h"
 #include "storage/checkpoint/testing.h"
-#include "net/tcp/tcp.h"
-#include "run/roles/shards/shard_service.h"
 
 namespace leat::roles {
 namespace {

@@ -3,10 +3,10 @@
 #include <filesystem>
 #include <utility>
 
-#include "storage/checkpoint/file.h"
-#include "storage/checkpoint/store.h"
 #include "net/address.h"
 #include "net/security/private_file.h"
+#include "storage/checkpoint/file.h"
+#include "storage/checkpoint/store.h"
 
 namespace leat::roles {
 namespace {

@@ -6,12 +6,12 @@
 #include <variant>
 
 #include "base/log.h"
+#include "base/threads/stop_event.h"
+#include "net/rpc/client.h"
+#include "run/launcher/signals.h"
 #include "storage/checkpoint/journal.h"
 #include "storage/checkpoint/store.h"
 #include "storage/checkpoint/terms.h"
-#include "net/rpc/client.h"
-#include "run/launcher/signals.h"
-#include "base/threads/stop_event.h"
 
 namespace leat::roles {
 namespace {

@@ -7,20 +7,20 @@
 #include <vector>
 
 #include "base/log.h"
-#include "storage/checkpoint/journal.h"
-#include "storage/checkpoint/standby/standby_directory.h"
-#include "net/rpc/client.h"
+#include "base/threads/stop_event.h"
 #include "job/resume.h"
-#include "run/launcher/signals.h"
 #include "net/address.h"
+#include "net/frames/transfer.h"
+#include "net/rpc/client.h"
 #include "net/tcp/tcp.h"
 #include "protocol/succession/followed_journal.h"
+#include "run/launcher/signals.h"
 #include "run/roles/role.h"
 #include "run/roles/standby/checkpoint_copy.h"
 #include "run/roles/standby/election.h"
 #include "run/roles/standby/member_calls.h"
-#include "base/threads/stop_event.h"
-#include "net/frames/transfer.h"
+#include "storage/checkpoint/journal.h"
+#include "storage/checkpoint/standby/standby_directory.h"
 
 namespace leat::roles {
 namespace {

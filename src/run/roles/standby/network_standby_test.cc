@@ -19,16 +19,16 @@
 #include <vector>
 
 #include "base/testing.h"
+#include "job/testing.h"
+#include "net/rpc/client.h"
+#include "net/rpc/server.h"
+#include "protocol/succession/promises.h"
+#include "protocol/succession/replication.h"
+#include "run/launcher/signals.h"
 #include "storage/checkpoint/journal.h"
 #include "storage/checkpoint/standby/standby_directory.h"
 #include "storage/checkpoint/store.h"
 #include "storage/checkpoint/terms.h"
-#include "net/rpc/client.h"
-#include "net/rpc/server.h"
-#include "job/testing.h"
-#include "run/launcher/signals.h"
-#include "protocol/succession/promises.h"
-#include "protocol/succession/replication.h"
 
 namespace leat::roles {
 namespace {

@@ -11,10 +11,10 @@
 #include <string>
 
 #include "base/status.h"
-#include "storage/checkpoint/store.h"
 #include "net/loop.h"
 #include "protocol/succession/replication.h"
 #include "run/roles/background_thread.h"
+#include "storage/checkpoint/store.h"
 
 namespace leat::roles {
 

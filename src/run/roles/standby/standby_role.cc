@@ -6,14 +6,14 @@
 #include <variant>
 
 #include "base/log.h"
-#include "storage/checkpoint/store.h"
-#include "storage/checkpoint/terms.h"
+#include "base/threads/stop_event.h"
+#include "net/address.h"
 #include "net/rpc/client.h"
 #include "net/rpc/server.h"
 #include "run/launcher/signals.h"
-#include "net/address.h"
 #include "run/roles/role.h"
-#include "base/threads/stop_event.h"
+#include "storage/checkpoint/store.h"
+#include "storage/checkpoint/terms.h"
 
 namespace leat::roles {
 namespace {

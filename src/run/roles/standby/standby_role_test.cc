@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "base/testing.h"
-#include "storage/checkpoint/store.h"
 #include "net/rpc/server.h"
 #include "run/launcher/signals.h"
+#include "storage/checkpoint/store.h"
 
 namespace leat::roles {
 namespace {

@@ -15,12 +15,12 @@
 #include "base/path/absolute_path.h"
 #include "base/path/plain_name.h"
 #include "base/text.h"
+#include "base/threads/thread.h"
 #include "storage/checkpoint/file.h"
 #include "storage/checkpoint/manifest.h"
 #include "storage/checkpoint/shard.h"
 #include "storage/checkpoint/store.h"
 #include "storage/checkpoint/terms.h"
-#include "base/threads/thread.h"
 
 namespace leat::checkpoint {
 namespace {

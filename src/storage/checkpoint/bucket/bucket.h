@@ -18,9 +18,9 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "storage/object_store/object_store.h"
 #include "protocol/records/journal.h"
 #include "protocol/records/manifest.h"
+#include "storage/object_store/object_store.h"
 
 namespace leat::checkpoint {
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <string>
 
+#include "protocol/random/testing.h"
 #include "protocol/records/journal.h"
 #include "protocol/records/manifest.h"
-#include "protocol/random/testing.h"
 
 namespace leat::protocol {
 

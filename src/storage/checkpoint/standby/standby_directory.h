@@ -18,10 +18,10 @@
 #include <vector>
 
 #include "base/status.h"
-#include "storage/checkpoint/file.h"
-#include "storage/checkpoint/journal.h"
 #include "protocol/records/journal.h"
 #include "protocol/records/manifest.h"
+#include "storage/checkpoint/file.h"
+#include "storage/checkpoint/journal.h"
 
 namespace leat::checkpoint {
 
