@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "protocol/guards.h"
+#include "protocol/placement.h"
 
 namespace leat::protocol {
 

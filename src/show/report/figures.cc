@@ -10,6 +10,7 @@ using enum Shown::As;
 using J = JobStatus;
 using M = MemberStatus;
 using protocol::CoordinatorStatus;
+using protocol::PublishedPredictions;
 using Worker = protocol::WorkerProgress;
 
 constexpr Shown OnPage(Shown::As as, std::string_view label, Chart chart = Chart::kNone, int color = -1,
