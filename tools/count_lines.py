@@ -4,7 +4,7 @@
     tools/count_lines.py                # of the working tree, by folder
     tools/count_lines.py v1 v2          # of commits, and the differences between the first and the last
 
-Counted are `.cc`, `.h` and `.proto` in `src/` and `apps/`, without `*_test.cc`, `testing.h` and `mutants/`. A line with code and a comment
+Counted are `.cc`, `.h` and `.proto` in `src/`, and in `apps/` of older commits, without `*_test.cc`, `testing.h` and `mutants/`. A line with code and a comment
 is in both counts; a blank one is in neither, and `lines` has them all.
 """
 
@@ -49,7 +49,9 @@ def sources(revision):
     if revision is None:
         names = subprocess.run(["git", "ls-files", "-z", "src", "apps"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
         return [(name, (ROOT / name).read_text()) for name in names.split("\0") if name and counted(name) and (ROOT / name).exists()]
-    archive = subprocess.run(["git", "archive", revision, "src", "apps"], cwd=ROOT, capture_output=True)
+    # Older commits have the program in apps/.
+    folders = [f for f in ("src", "apps") if subprocess.run(["git", "cat-file", "-e", f"{revision}:{f}"], cwd=ROOT, capture_output=True).returncode == 0]
+    archive = subprocess.run(["git", "archive", revision, *(folders or ["src"])], cwd=ROOT, capture_output=True)
     if archive.returncode:
         sys.exit(f"count_lines: {archive.stderr.decode().strip()}")
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as tar:
