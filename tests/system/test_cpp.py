@@ -30,7 +30,7 @@ def call(*arguments):
 def program(tmp_path_factory):
     """The example, built in a folder that sees nothing of the checkout but what is installed."""
     folder = tmp_path_factory.mktemp("cpp")
-    call("cmake", "--install", pathlib.Path(leat.PROGRAM).parents[2], "--prefix", folder / "installed")
+    call("cmake", "--install", pathlib.Path(leat.PROGRAM).parents[1], "--prefix", folder / "installed")
     shutil.copytree(EXAMPLE, folder / "example")
     launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
     call("cmake", "-S", folder / "example", "-B", folder / "build", f"-DCMAKE_PREFIX_PATH={folder / 'installed'}",

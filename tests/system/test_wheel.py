@@ -28,7 +28,7 @@ assert "sklearn" not in sys.modules
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("dist")
-    build = os.path.dirname(os.path.dirname(os.path.dirname(leat.PROGRAM)))
+    build = os.path.dirname(os.path.dirname(leat.PROGRAM))
     subprocess.run(["/usr/bin/python3", leat.ROOT / "tools/wheel.py", "--build", build, "--to", folder], check=True,
                    timeout=600, stdout=subprocess.DEVNULL)
     (made,) = folder.glob("*.whl")
