@@ -4,8 +4,8 @@
 // Workers stay with their partitions, because a source that reads a partition ahead (Kafka's) discards what
 // other workers train of it. Partitions with free splits, or with some to come, are shared out among the
 // workers that ask for work; with more workers than partitions, several read the same. Where the copies of
-// partitions are known, a worker's are near it (protocol/topology/near_partitions.h). A worker gets splits of other
-// partitions only when its own have none. Splits that were leased before go first, whoever asks.
+// partitions are known, a worker's are near it (protocol/topology/near_partitions.h). A worker gets splits of
+// other partitions only when its own have none. Splits that were leased before go first, whoever asks.
 //
 // Pure state, part of the coordinator. Not thread-safe.
 #pragma once
@@ -66,9 +66,9 @@ class SplitQueue final : public LeaseBook {
   std::optional<Lease> Grant(Time now, uint64_t id, NodeId worker, const SliceMap& slices);
   // For the end of a job that is stopped. Returns how many runs only some of the slices have: the others were
   // restored, or a worker died between two pushes. Requires that the slices are ready.
-  uint64_t Uneven(const SliceMap& slices) const;
+  uint64_t RunsSomeSlicesLack(const SliceMap& slices) const;
   // Leases such runs of one split that is free for the worker, if there is one.
-  std::optional<Lease> GrantUneven(Time now, uint64_t id, NodeId worker, const SliceMap& slices);
+  std::optional<Lease> LeaseRepair(Time now, uint64_t id, NodeId worker, const SliceMap& slices);
   void Reclaim(Time now, NodeId worker) override;
   void OnServerReport(Time now, const SliceMap& slices, const HeartbeatCounts& heartbeat_counts) override;
   // Complete splits may become free again.

@@ -214,9 +214,8 @@ void SliceMap::Regroup(const std::vector<NodeId>& workers, Incarnation slice_inc
   Derive();
 }
 
-void SliceMap::RestorePlaces(const std::vector<SlicesPlaced::Place>& places,
-                             const std::vector<NodeId>& servers) {
-  for (const SlicesPlaced::Place& place : places) {
+void SliceMap::RestorePlaces(const std::vector<SliceAssignment>& places, const std::vector<NodeId>& servers) {
+  for (const SliceAssignment& place : places) {
     if (place.slice.value >= slices_.size())
       throw std::invalid_argument("the journal places slice " + ToString(place.slice) + " of " +
                                   std::to_string(slices_.size()));
@@ -247,8 +246,8 @@ bool SliceMap::returning() const {
   return std::ranges::any_of(slices_, &State::returning);
 }
 
-std::vector<SlicesPlaced::Place> SliceMap::TakePlaced() {
-  std::vector<SlicesPlaced::Place> places;
+std::vector<SliceAssignment> SliceMap::TakePlaced() {
+  std::vector<SliceAssignment> places;
   for (State& slice : slices_) {
     if (!std::exchange(slice.placed, false)) continue;
     places.push_back({SliceId(static_cast<uint32_t>(&slice - slices_.data())), slice.server,
@@ -541,13 +540,13 @@ bool SliceMap::Complete(const Cut& cut) const {
                              [&](const Known& report) { return HeldRuns(report->partitions, cut).full(); });
 }
 
-RunSet SliceMap::Uneven(const Cut& cut) const {
-  RunSet uneven = Missing(cut);
-  if (uneven.empty()) return uneven;
+RunSet SliceMap::RunsSomeSlicesLack(const Cut& cut) const {
+  RunSet lacking = Missing(cut);
+  if (lacking.empty()) return lacking;
   RunSet any(cut.runs());
   for (const auto& report : reports_) any |= HeldRuns(report->partitions, cut);
-  uneven &= any;
-  return uneven;
+  lacking &= any;
+  return lacking;
 }
 
 }  // namespace leat::protocol

@@ -61,13 +61,13 @@ class SliceMap {
   // Where the former coordinator has placed the slices; a later place replaces an earlier one. The slices on
   // one of `servers` are awaited from there as they are, the others have lost their server. Throws
   // std::invalid_argument if the places are not those of all slices.
-  void RestorePlaces(const std::vector<SlicesPlaced::Place>& places, const std::vector<NodeId>& servers);
+  void RestorePlaces(const std::vector<SliceAssignment>& places, const std::vector<NodeId>& servers);
   // A slice of the former coordinator is awaited from its server.
   bool returning() const;
   // True if a slice has come back in a state before the source. It is restored.
   bool TakeOutdated() { return std::exchange(outdated_, false); }
   // The slices that have been placed since the last call, without those of Regroup.
-  std::vector<SlicesPlaced::Place> TakePlaced();
+  std::vector<SliceAssignment> TakePlaced();
   // The slice has been handed over to this server: its incarnation, and all that is known of it, remain. A
   // replica remains, too, in a new epoch; or it is the one that takes the slice over.
   void Move(SliceId slice, NodeId server, uint64_t move);
@@ -122,7 +122,7 @@ class SliceMap {
   // True if Missing is empty. Ends at the first slice that lacks a run.
   bool Complete(const Cut& cut) const;
   // Runs of the cut that some slices have and others lack. Requires ready().
-  RunSet Uneven(const Cut& cut) const;
+  RunSet RunsSomeSlicesLack(const Cut& cut) const;
 
  private:
   using Known = std::shared_ptr<const LedgerReport>;

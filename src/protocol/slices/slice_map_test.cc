@@ -122,7 +122,7 @@ TEST_F(SliceMapTest, AnEarlierReportDoesNotCompleteTheOneThatOvertookIt) {
 // After a takeover a slice's ledger is reported by the server of its replica, unless that is lost. Its own
 // server may have found that out from the start.
 TEST_F(SliceMapTest, ASliceThatReturnsIsLiveWithoutTheReplicaThatItsServerHasLost) {
-  std::vector<SlicesPlaced::Place> places;
+  std::vector<SliceAssignment> places;
   for (uint32_t i = 0; i < table_.slices.size(); ++i)
     places.push_back(
         {.slice = SliceId(i), .server = kOwner, .incarnation = Incarnation(i + 1), .replica = kTaker});
