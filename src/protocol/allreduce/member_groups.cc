@@ -101,7 +101,8 @@ bool MemberGroups::FillIn(const WorkerHeartbeat& heartbeat, WorkerHeartbeatReply
   const auto& group = groups_.current();
   if (!group || !groups_.Has(heartbeat.node)) return false;
   reply->group = group;
-  if (group->decided && groups_.from_source()) reply->group->orders = slices_.Orders();
+  for (uint32_t i = 0; i < slices_.size() && group->decided && groups_.from_source(); ++i)
+    reply->group->orders.push_back(slices_.At(SliceId(i)).order);
   return guards::SameGroup(heartbeat.member_report->group, group->id);
 }
 

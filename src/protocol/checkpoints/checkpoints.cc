@@ -99,8 +99,8 @@ bool Checkpoints::OrderKnown() const {
 
 bool Checkpoints::IncarnationsUnchanged() const {
   for (uint32_t i = 0; i < slices_.size(); ++i) {
-    if (slices_.ServerOf(SliceId(i)) == NodeId()) return false;
-    if (!guards::SameIncarnation(pending_->incarnations[i], slices_.IncarnationOf(SliceId(i)))) return false;
+    if (slices_.At(SliceId(i)).server == NodeId()) return false;
+    if (!guards::SameIncarnation(pending_->incarnations[i], slices_.At(SliceId(i)).incarnation)) return false;
   }
   return true;
 }
@@ -120,7 +120,7 @@ std::optional<CheckpointOrder> Checkpoints::OrderFor(NodeId server) const {
   if (!saving() || pending_->shards.contains(server)) return std::nullopt;
   const std::vector<bool> saved = Saved();
   for (uint32_t i = 0; i < slices_.size(); ++i) {
-    if (slices_.ServerOf(SliceId(i)) == server && !saved[i]) return pending_->order;
+    if (slices_.At(SliceId(i)).server == server && !saved[i]) return pending_->order;
   }
   return std::nullopt;
 }
@@ -129,7 +129,7 @@ std::vector<bool> Checkpoints::Saved() const {
   std::vector<bool> saved(slices_.size(), false);
   for (const auto& [server, report] : pending_->shards) {
     for (const auto& [slice, incarnation] : report.slices) {
-      if (slice.value < slices_.size() && guards::SameIncarnation(incarnation, slices_.IncarnationOf(slice)))
+      if (slice.value < slices_.size() && guards::SameIncarnation(incarnation, slices_.At(slice).incarnation))
         saved[slice.value] = true;
     }
   }
@@ -145,7 +145,7 @@ void Checkpoints::OnServerLost(Time now, NodeId server) {
   const std::vector<bool> saved = Saved();
   for (uint32_t i = 0; i < slices_.size(); ++i) {
     // Its next server may have reported its shard already.
-    if (slices_.ServerOf(SliceId(i)) == server && !saved[i]) return GiveUp(now, HolderLost());
+    if (slices_.At(SliceId(i)).server == server && !saved[i]) return GiveUp(now, HolderLost());
   }
 }
 
@@ -183,7 +183,7 @@ void Checkpoints::CommitIfComplete() {
     ManifestShard shard{report.file, report.bytes, report.checksum, {}};
     for (const SliceIncarnation& which : report.slices) {
       if (which.slice.value >= slices_.size() || saved[which.slice.value]) continue;
-      if (!guards::SameIncarnation(which.incarnation, slices_.IncarnationOf(which.slice))) continue;
+      if (!guards::SameIncarnation(which.incarnation, slices_.At(which.slice).incarnation)) continue;
       saved[which.slice.value] = true;
       shard.slices.push_back(which);
     }

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/leases/partition_cursors.h"
 #include "protocol/coordinator/testing.h"
+#include "protocol/leases/partition_cursors.h"
 
 namespace leat::protocol {
 namespace {

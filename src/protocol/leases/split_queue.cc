@@ -226,7 +226,7 @@ std::optional<SplitQueue::SplitKey> SplitQueue::FindAny() const {
   return std::ranges::max_element(fresh_, {}, size)->begin()->second;
 }
 
-std::optional<Lease> SplitQueue::Grant(Time now, uint64_t id, NodeId worker, const SliceMap& slices) {
+std::optional<Lease> SplitQueue::Grant(Time now, uint64_t id, NodeId worker, const SliceProgress& slices) {
   Insert(worker, &readers_);
   for (;;) {
     auto next = FindOwn(worker);
@@ -254,7 +254,8 @@ Lease SplitQueue::GrantRuns(Time now, uint64_t id, NodeId worker, const SplitKey
   return lease;
 }
 
-std::optional<Lease> SplitQueue::LeaseRepair(Time now, uint64_t id, NodeId worker, const SliceMap& slices) {
+std::optional<Lease> SplitQueue::LeaseRepair(Time now, uint64_t id, NodeId worker,
+                                             const SliceProgress& slices) {
   for (const auto& splits : splits_) {
     for (const auto& [begin, split] : splits) {
       if (split.stage != Stage::kFree || Holds(split, worker)) continue;
@@ -267,7 +268,7 @@ std::optional<Lease> SplitQueue::LeaseRepair(Time now, uint64_t id, NodeId worke
   return std::nullopt;
 }
 
-uint64_t SplitQueue::RunsSomeSlicesLack(const SliceMap& slices) const {
+uint64_t SplitQueue::RunsSomeSlicesLack(const SliceProgress& slices) const {
   uint64_t runs = 0;
   for (const auto& splits : splits_) {
     for (const auto& [begin, split] : splits) runs += slices.RunsSomeSlicesLack(split.cut).count();
@@ -291,7 +292,8 @@ void SplitQueue::Reclaim(Time now, NodeId worker) {
   LeaseBook::Reclaim(now, worker);
 }
 
-void SplitQueue::OnServerReport(Time now, const SliceMap& slices, const HeartbeatCounts& heartbeat_counts) {
+void SplitQueue::OnServerReport(Time now, const SliceProgress& slices,
+                                const HeartbeatCounts& heartbeat_counts) {
   if (!slices.ready()) return;
   for (auto at = released_.begin(); at != released_.end();) {
     Split& split = At(*at);
@@ -308,7 +310,7 @@ void SplitQueue::OnServerReport(Time now, const SliceMap& slices, const Heartbea
   }
 }
 
-void SplitQueue::Reconsider(Time, const SliceMap& slices) {
+void SplitQueue::Reconsider(Time, const SliceProgress& slices) {
   for (auto& splits : splits_) {
     for (auto& [begin, split] : splits) {
       if (split.stage == Stage::kDone && !slices.Complete(split.cut)) Free(&split);

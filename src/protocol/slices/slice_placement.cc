@@ -84,7 +84,7 @@ void SlicePlacement::Restore(const std::vector<SliceAssignment>& assignments) {
 
 bool SlicePlacement::LoseServer(Time now, NodeId server) {
   for (uint32_t i = 0; i < map_.size(); ++i) {
-    if (map_.ReplicaOf(SliceId(i)) == server) LoseReplica(SliceId(i));
+    if (map_.At(SliceId(i)).replica == server) LoseReplica(SliceId(i));
   }
   map_.Orphan(server);
   replicas_changed_ = true;
@@ -252,7 +252,7 @@ Status SlicePlacement::CanHave(uint32_t servers) const {
 
 void SlicePlacement::LoseReplica(SliceId slice) {
   // Lately, only the replica's server would have reported the runs that workers were told of.
-  roster_.Rely(map_.ServerOf(slice));
+  roster_.Rely(map_.At(slice).server);
   map_.DropReplica(slice);
   replicas_changed_ = true;
 }
@@ -260,9 +260,10 @@ void SlicePlacement::LoseReplica(SliceId slice) {
 void SlicePlacement::OnLostReplicas(const ServerHeartbeat& heartbeat) {
   for (const LostReplica& lost : heartbeat.lost_replicas) {
     const SliceId slice = lost.slice.slice;
-    if (slice.value >= map_.size() || lost.epoch == 0 || map_.EpochOf(slice) != lost.epoch) continue;
-    if (map_.IncarnationOf(slice) != lost.slice.incarnation) continue;
-    if (map_.ServerOf(slice) == heartbeat.node || map_.ReplicaOf(slice) == heartbeat.node) LoseReplica(slice);
+    if (slice.value >= map_.size() || lost.epoch == 0 || map_.At(slice).epoch != lost.epoch) continue;
+    if (map_.At(slice).incarnation != lost.slice.incarnation) continue;
+    if (map_.At(slice).server == heartbeat.node || map_.At(slice).replica == heartbeat.node)
+      LoseReplica(slice);
   }
 }
 
@@ -286,8 +287,8 @@ SliceRows SlicePlacement::rows() const {
   }
   if (settings_.replicas < 2) return rows;
   for (uint32_t i = 0; i < map_.size(); ++i) {
-    const NodeId replica = map_.ReplicaOf(SliceId(i));
-    if (replica != NodeId()) ++rows.replica_servers[{map_.ServerOf(SliceId(i)), replica}];
+    const NodeId replica = map_.At(SliceId(i)).replica;
+    if (replica != NodeId()) ++rows.replica_servers[{map_.At(SliceId(i)).server, replica}];
   }
   return rows;
 }

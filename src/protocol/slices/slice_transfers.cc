@@ -46,8 +46,8 @@ void SliceTransfers::Advance(Time now, bool may_plan, bool may_begin, const Save
 
 bool SliceTransfers::LacksMoved(const ServerHeartbeat& heartbeat) const {
   return std::ranges::any_of(heartbeat.failed, [&](const SliceIncarnation& which) {
-    return which.slice.value < slices_.size() && slices_.ServerOf(which.slice) == heartbeat.node &&
-           slices_.IncarnationOf(which.slice) == which.incarnation && slices_.HandedOver(which.slice);
+    return which.slice.value < slices_.size() && slices_.At(which.slice).server == heartbeat.node &&
+           slices_.At(which.slice).incarnation == which.incarnation && slices_.At(which.slice).handed_over();
   });
 }
 
@@ -103,13 +103,13 @@ bool SliceTransfers::MoveHolds() const {
   return roster_.Has(move->from) && roster_.Has(move->order.to) &&
          std::ranges::all_of(move->order.slices, [&](const SliceIncarnation& which) {
            return IsPossible({which.slice, move->from, move->order.to, move->order.kind}) &&
-                  slices_.IncarnationOf(which.slice) == which.incarnation;
+                  slices_.At(which.slice).incarnation == which.incarnation;
          });
 }
 
 bool SliceTransfers::IsPossible(const SliceMoves::Planned& move) const {
-  const bool replica_there = slices_.ReplicaOf(move.slice) == move.to;
-  return slices_.ServerOf(move.slice) == move.from && roster_.Has(move.to) && move.from != move.to &&
+  const bool replica_there = slices_.At(move.slice).replica == move.to;
+  return slices_.At(move.slice).server == move.from && roster_.Has(move.to) && move.from != move.to &&
          replica_there == (move.kind == MoveOrder::Kind::kHandOver);
 }
 
@@ -121,7 +121,7 @@ void SliceTransfers::CancelUnfrozen(Time now) {
 
 std::vector<uint64_t> SliceTransfers::SliceBytes() const {
   std::vector<uint64_t> bytes;
-  for (uint32_t i = 0; i < slices_.size(); ++i) bytes.push_back(slices_.BytesOf(SliceId(i)));
+  for (uint32_t i = 0; i < slices_.size(); ++i) bytes.push_back(slices_.At(SliceId(i)).bytes);
   return bytes;
 }
 
@@ -136,7 +136,7 @@ void SliceTransfers::PlanMoves(Time now) {
   }
   const std::vector<double> loads = SliceLoads(SliceBytes(), traffic_.Rates());
   for (uint32_t i = 0; i < slices_.size(); ++i)
-    balance.slices.push_back({index_of.at(slices_.ServerOf(SliceId(i))), loads[i]});
+    balance.slices.push_back({index_of.at(slices_.At(SliceId(i)).server), loads[i]});
 
   // Placements that do not level the load by themselves are levelled for a new server alone.
   const bool fresh = servers_changed_ && !std::ranges::all_of(servers, [this](const auto& server) {
@@ -150,7 +150,7 @@ void SliceTransfers::PlanMoves(Time now) {
   std::vector<SliceMoves::Planned> planned;
   for (const SliceMove& move : protocol::PlanMoves(balance, level)) {
     const NodeId to = servers[move.to].first;
-    const bool there = slices_.ReplicaOf(SliceId(move.slice)) == to;
+    const bool there = slices_.At(SliceId(move.slice)).replica == to;
     planned.push_back({SliceId(move.slice), servers[move.from].first, to,
                        there ? MoveOrder::Kind::kHandOver : MoveOrder::Kind::kMove});
   }
@@ -174,8 +174,8 @@ void SliceTransfers::PlanReplicas() {
   if (roster_.AnyPlaceKnown()) balance.allowed = topology::ReplicaServers(places, balance.weights);
   const std::vector<double> loads = SliceLoads(SliceBytes(), {});
   for (uint32_t i = 0; i < slices_.size(); ++i) {
-    ReplicaBalance::Slice slice{index_of.at(slices_.ServerOf(SliceId(i))), {}, loads[i]};
-    if (const NodeId replica = slices_.ReplicaOf(SliceId(i)); replica != NodeId()) {
+    ReplicaBalance::Slice slice{index_of.at(slices_.At(SliceId(i)).server), {}, loads[i]};
+    if (const NodeId replica = slices_.At(SliceId(i)).replica; replica != NodeId()) {
       const auto at = index_of.find(replica);
       slice.replica = at == index_of.end() ? UINT32_MAX : at->second;
     }
@@ -185,7 +185,7 @@ void SliceTransfers::PlanReplicas() {
   for (const ReplicaChange& change : PlanReplicaChanges(balance)) {
     const SliceId slice(change.slice);
     if (change.to) {
-      planned.push_back({slice, slices_.ServerOf(slice), servers[*change.to], MoveOrder::Kind::kCopy});
+      planned.push_back({slice, slices_.At(slice).server, servers[*change.to], MoveOrder::Kind::kCopy});
     } else {
       placement_.LoseReplica(slice);
     }
@@ -207,13 +207,13 @@ void SliceTransfers::BeginMove(Time now, const SavedSlices& saved_slices) {
     // The checkpoint needs the slice from the server that has it now.
     const bool leaves = planned.kind != MoveOrder::Kind::kCopy;
     if (leaves && saved && !(*saved)[planned.slice.value]) return std::nullopt;
-    return slices_.BytesOf(planned.slice);
+    return slices_.At(planned.slice).bytes;
   };
   MoveOrder* const order = moves_.Begin(now, bytes_of);
   if (!order) return;
   order->id = outbox_.NextId();
   order->address = roster_.AddressOf(order->to);
-  for (SliceIncarnation& which : order->slices) which.incarnation = slices_.IncarnationOf(which.slice);
+  for (SliceIncarnation& which : order->slices) which.incarnation = slices_.At(which.slice).incarnation;
 }
 
 // ---- servers that come and go

@@ -15,13 +15,13 @@
 
 #include "protocol/leases/rounds/round_queue.h"
 #include "protocol/members/roster.h"
-#include "protocol/slices/slice_map.h"
+#include "protocol/slices/slice_progress.h"
 
 namespace leat::protocol {
 
 class LaneChange {
  public:
-  LaneChange(RoundQueue* rounds, const SliceMap* slices, const Roster* roster, Outbox* outbox)
+  LaneChange(RoundQueue* rounds, const SliceProgress* slices, const Roster* roster, Outbox* outbox)
       : rounds_(*rounds), slices_(*slices), roster_(*roster), outbox_(*outbox) {}
 
   // Lets the number of lanes follow the workers. Call it before rounds are made. `may_take_back`: rounds may
@@ -47,7 +47,7 @@ class LaneChange {
   uint64_t HighestVersion() const;  // the highest of any slice on any server, as far as reported
 
   RoundQueue& rounds_;
-  const SliceMap& slices_;
+  const SliceProgress& slices_;
   const Roster& roster_;
   Outbox& outbox_;
   std::optional<UnderWay> change_;

@@ -56,7 +56,7 @@ void RoundQueue::Rollback(uint64_t step) {
 }
 
 // True if no slice has more of the rounds than the steps before its version.
-bool RoundQueue::Fits(const SliceMap& slices) const {
+bool RoundQueue::Fits(const SliceProgress& slices) const {
   uint64_t step = version_;
   for (const auto& [first_step, round] : rounds_) {
     if (first_step + round.length <= version_) continue;  // for an older step
@@ -75,7 +75,7 @@ bool RoundQueue::Fits(const SliceMap& slices) const {
 }
 
 // True if the same runs can be trained again in the same steps.
-bool RoundQueue::Replays(const SliceMap& slices) const {
+bool RoundQueue::Replays(const SliceProgress& slices) const {
   return Fits(slices) && std::ranges::none_of(rounds_, [this](const auto& entry) {
            const auto& [first_step, round] = entry;
            return first_step + round.length > version_ && round.needed < round.lanes.size();
@@ -99,7 +99,7 @@ bool RoundQueue::AssignsTwice() const {
   return false;
 }
 
-void RoundQueue::Reconsider(Time now, const SliceMap& slices) {
+void RoundQueue::Reconsider(Time now, const SliceProgress& slices) {
   settled_ = true;
   version_ = slices.Version();
   const bool usable = std::exchange(keep_restored_, true) ? Fits(slices) && !AssignsTwice() : Replays(slices);
@@ -337,7 +337,7 @@ float RoundQueue::RateOf(uint64_t first_step, const Round& round) const {
   return std::min(rate * lanes_.RateAt(first_step), kMaxRate);
 }
 
-RunSet RoundQueue::Wanted(const Lane& lane, const SliceMap& slices) const {
+RunSet RoundQueue::Wanted(const Lane& lane, const SliceProgress& slices) const {
   const RunSet missing = slices.Missing(lane.cut);
   RunSet wanted(missing.size());
   ForEachRun(lane.key.first, lane.assigned, [&](uint32_t run, uint64_t step) {
@@ -405,7 +405,7 @@ RoundQueue::Lane* RoundQueue::TakeLane(Lane* lane) {
   return lane;
 }
 
-std::optional<Lease> RoundQueue::Grant(Time now, NodeId worker, const SliceMap& slices,
+std::optional<Lease> RoundQueue::Grant(Time now, NodeId worker, const SliceProgress& slices,
                                        const std::function<uint64_t()>& next_id) {
   if (!settled_) return std::nullopt;
   const uint64_t horizon = OpenLimit();
@@ -482,7 +482,7 @@ void RoundQueue::Reclaim(Time now, NodeId worker) {
 }
 
 // Every slice has the round's steps. Runs that no ledger has become leftovers.
-void RoundQueue::Close(Time now, Rounds::iterator at, const SliceMap& slices) {
+void RoundQueue::Close(Time now, Rounds::iterator at, const SliceProgress& slices) {
   auto& [first_step, round] = *at;
   for (Lane& lane : round.lanes) {
     Finish(&lane);
@@ -496,7 +496,8 @@ void RoundQueue::Close(Time now, Rounds::iterator at, const SliceMap& slices) {
   }
 }
 
-void RoundQueue::OnServerReport(Time now, const SliceMap& slices, const HeartbeatCounts& heartbeat_counts) {
+void RoundQueue::OnServerReport(Time now, const SliceProgress& slices,
+                                const HeartbeatCounts& heartbeat_counts) {
   if (!slices.ready() || !settled_) return;
   auto over = FirstOpen();
   version_ = std::max(version_, std::min(slices.Version(), next_step_));

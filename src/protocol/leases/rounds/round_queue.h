@@ -19,10 +19,10 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/leases/rounds/lane_count.h"
-#include "protocol/leases/rounds/lane_shares.h"
 #include "protocol/leases/lease_book.h"
 #include "protocol/leases/partition_cursors.h"
+#include "protocol/leases/rounds/lane_count.h"
+#include "protocol/leases/rounds/lane_shares.h"
 #include "protocol/leases/rounds/rounds.h"
 
 namespace leat::protocol {
@@ -54,7 +54,7 @@ class RoundQueue final : public LeaseBook {
   // rounds cannot be repeated: runs that slices lack become leftovers for new rounds. If no slice has gone
   // back, because another coordinator or the replica of a slice has taken over, the rounds go on: some slices
   // may have recorded the runs of a step that others have not.
-  void Reconsider(Time now, const SliceMap& slices) override;
+  void Reconsider(Time now, const SliceProgress& slices) override;
 
   // The slices are as the former coordinator has left them.
   void KeepRestoredRounds() { keep_restored_ = true; }
@@ -114,11 +114,12 @@ class RoundQueue final : public LeaseBook {
     shares_.OnProgress(now, worker, progress.steps, progress.wait_seconds + progress.input_wait_seconds);
   }
   // A lane for the worker, if one is available to it.
-  std::optional<Lease> Grant(Time now, NodeId worker, const SliceMap& slices,
+  std::optional<Lease> Grant(Time now, NodeId worker, const SliceProgress& slices,
                              const std::function<uint64_t()>& next_id);
   void Reclaim(Time now, NodeId worker) override;
   // Rounds may be complete, and released lanes trained or free.
-  void OnServerReport(Time now, const SliceMap& slices, const HeartbeatCounts& heartbeat_counts) override;
+  void OnServerReport(Time now, const SliceProgress& slices,
+                      const HeartbeatCounts& heartbeat_counts) override;
 
  private:
   using LaneKey = std::pair<uint64_t, uint32_t>;  // the first step of the round, and the lane in it
@@ -151,8 +152,8 @@ class RoundQueue final : public LeaseBook {
   }
   Round& RoundOf(const Lane& lane) { return rounds_.at(lane.key.first); }
   void Enter(Time now, const RoundMade& made);
-  bool Replays(const SliceMap& slices) const;
-  bool Fits(const SliceMap& slices) const;
+  bool Replays(const SliceProgress& slices) const;
+  bool Fits(const SliceProgress& slices) const;
   bool AssignsTwice() const;
   // It is not known yet whether a worker of the former coordinator holds or has trained the lane. A worker
   // that got a later one before it would have to interrupt that for it.
@@ -166,10 +167,10 @@ class RoundQueue final : public LeaseBook {
   void OnReleased(Item* item, NodeId worker) override;
   void WaitAnew(Time now, uint64_t from);  // free lanes from this step on are for their workers first
   void Finish(Lane* lane);
-  void Close(Time now, Rounds::iterator round, const SliceMap& slices);
+  void Close(Time now, Rounds::iterator round, const SliceProgress& slices);
   float RateOf(uint64_t first_step, const Round& round) const;
   // The lane's runs that its worker still has to train.
-  RunSet Wanted(const Lane& lane, const SliceMap& slices) const;
+  RunSet Wanted(const Lane& lane, const SliceProgress& slices) const;
   Lane* LaneFor(Time now, NodeId worker, Round* round);
   static uint32_t ShareOf(const Round& round, NodeId worker);
   bool MayTake(const Round& round, const Lane& lane, uint64_t has) const;

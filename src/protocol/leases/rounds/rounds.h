@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "protocol/records/journal.h"
 #include "protocol/cut.h"
+#include "protocol/records/journal.h"
 
 namespace leat::protocol {
 
