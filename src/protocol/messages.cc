@@ -71,8 +71,9 @@ std::vector<std::string> View::standbys() const {
 
 const Member* View::Find(NodeId node) const {
   // The coordinator sends members in order.
-  const auto here = std::lower_bound(members.begin(), members.end(), node,
-                                     [](const Member& member, NodeId its) { return member.node < its; });
+  const auto here =
+      std::lower_bound(members.begin(), members.end(), node,
+                       [](const Member& member, NodeId wanted) { return member.node < wanted; });
   if (here != members.end() && here->node == node) return &*here;
   const auto at = std::find_if(members.begin(), members.end(),
                                [node](const Member& member) { return member.node == node; });
@@ -150,6 +151,19 @@ uint64_t TermOf(const ControlRequest& request) {
         return 0;
       },
       request);
+}
+
+ControlRequest OfThisRun(ControlRequest request, uint64_t term) {
+  const auto rename = [term](auto& one) {
+    if constexpr (requires { one.term; }) one.term = term;
+    if constexpr (requires {
+                    one.term;
+                    one.node;
+                  })
+      one.node = NodeId();
+  };
+  std::visit(rename, request);
+  return request;
 }
 
 const ElectorState* ElectorOf(const ControlRequest& request) {

@@ -1008,6 +1008,9 @@ constexpr uint64_t NumberOf(uint64_t term) {
 }
 
 uint64_t TermOf(const ControlRequest& request);  // a heartbeat's term; 0 for other requests
+// A request of a member of another run, whose coordinator had this address: of `term`, and without its node,
+// which may be somebody else's here.
+ControlRequest OfThisRun(ControlRequest request, uint64_t term);
 // Returns the elector's state in the heartbeat of a server or worker; null for other requests.
 const ElectorState* ElectorOf(const ControlRequest& request);
 NodeId NodeOf(const ControlRequest& request);  // sender of a heartbeat or keep-alive; 0 for other requests

@@ -229,7 +229,7 @@ bool GroupCoordinator::AllReported() const {
 }
 
 // The group of the former coordinator, all of whose members have reported.
-bool GroupCoordinator::GoOn() {
+bool GroupCoordinator::ContinueRestored() {
   restored_ = false;
   uint64_t step = ~uint64_t{0};
   const bool started = std::ranges::all_of(in_group_, [&](const auto& entry) {
@@ -273,7 +273,7 @@ bool GroupCoordinator::Decide() {
   return true;
 }
 
-bool GroupCoordinator::Step(Time now, const std::function<uint64_t()>& next_id) {
+bool GroupCoordinator::Advance(Time now, const std::function<uint64_t()>& next_id) {
   if (!failure_.ok()) return false;
   if (ending_) {
     // No member is left to be found silent, or the time is over.
@@ -292,7 +292,7 @@ bool GroupCoordinator::Step(Time now, const std::function<uint64_t()>& next_id) 
   if (std::ranges::all_of(members_, [&](const auto& entry) { return entry.second.since > now; })) {
     for (auto& [node, waiting] : members_) waiting.since = now;
   }
-  if (restored_ && !anew_ && AllReported() && GoOn()) return true;
+  if (restored_ && !anew_ && AllReported() && ContinueRestored()) return true;
   if (Due(now)) {
     if (Progressed()) unreachable_.clear();  // these have reached each other since then
     CountUnreachable();

@@ -76,7 +76,7 @@ class GroupCoordinator {
   void Restore(uint64_t id, std::vector<Member> members);
   // Advances after these calls and with time. Returns true if a group was named or decided, that is,
   // current() changed.
-  bool Step(Time now, const std::function<uint64_t()>& next_id);
+  bool Advance(Time now, const std::function<uint64_t()>& next_id);
 
   Phase phase() const { return phase_; }
   // The members that have to leave the job since the last call, because others cannot reach them. The caller
@@ -129,7 +129,7 @@ class GroupCoordinator {
   void Name(Time now, uint64_t id);
   bool AllReported() const;
   bool Decide();
-  bool GoOn();
+  bool ContinueRestored();
 
   GroupCoordinatorConfig config_;
   std::map<NodeId, Waiting> members_;  // the job's members, in the group or not

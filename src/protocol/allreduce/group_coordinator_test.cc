@@ -23,7 +23,7 @@ class GroupCoordinatorTest : public ::testing::Test {
 
   void Pass(Duration time) {
     for (const Time until = now_ + time; now_ < until; now_ += std::chrono::milliseconds(10))
-      coordinator_.Step(now_, [this] { return ++last_id_; });
+      coordinator_.Advance(now_, [this] { return ++last_id_; });
   }
   void Report(NodeId node, uint64_t step, const std::string& failure = "",
               const std::vector<NodeId>& unreachable = {}) {

@@ -30,7 +30,7 @@ class RestoredGroup : public ::testing::Test {
     return report;
   }
   bool Step() {
-    return groups_.Step(kNow, [this] { return ++last_id_; });
+    return groups_.Advance(kNow, [this] { return ++last_id_; });
   }
   void ExpectAnother() {
     EXPECT_TRUE(Step());

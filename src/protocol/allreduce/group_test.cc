@@ -236,7 +236,7 @@ class World {
 
   void StepGroups() {
     while (true) {
-      if (!groups_->Step(now_, [this] { return ++last_group_; })) {
+      if (!groups_->Advance(now_, [this] { return ++last_group_; })) {
         const auto excluded = groups_->TakeExcluded();
         if (excluded.empty()) return;
         for (const NodeId node : excluded) {
@@ -669,7 +669,7 @@ TEST(GroupMemberTest, AnExcludedMemberComesBackWhenItCanBeReached) {
   GroupCoordinator groups({.workers = 2});
   uint64_t last_id = 0;
   const auto step = [&](Time now) {
-    while (groups.Step(now, [&] { return ++last_id; })) {
+    while (groups.Advance(now, [&] { return ++last_id; })) {
     }
     return groups.TakeExcluded();
   };
@@ -726,7 +726,7 @@ TEST(GroupMemberTest, NobodyIsExcludedBecauseOfADeadMember) {
     groups.Join(now, {NodeId(node), Role::kWorker, static_cast<uint32_t>(node), ""}, 70 + node);
   }
   for (int group = 0; group < 6; ++group, now += seconds(5)) {
-    while (groups.Step(now, [&] { return ++last_id; })) {
+    while (groups.Advance(now, [&] { return ++last_id; })) {
     }
     EXPECT_TRUE(groups.TakeExcluded().empty());
     groups.Report(now, NodeId(2), {.group = groups.current()->id, .failure = "no answer"}, {NodeId(1)});
@@ -738,7 +738,7 @@ TEST(GroupMemberTest, AGroupThatCannotRestoreIsSaidAndTheNextOneStartsFromAnothe
   uint64_t last_id = 0;
   Time now = seconds(1);
   const auto step = [&] {
-    while (groups.Step(now, [&] { return ++last_id; })) {
+    while (groups.Advance(now, [&] { return ++last_id; })) {
     }
   };
   groups.SetSource(now, 8);

@@ -15,6 +15,7 @@
 #include "protocol/leases/lease_pace.h"
 #include "protocol/members/heartbeat_counts.h"
 #include "protocol/slices/slice_map.h"
+#include "protocol/slices/slice_progress.h"
 
 namespace leat::protocol {
 
@@ -50,9 +51,10 @@ class LeaseBook {
   // The worker is gone or must stop: frees all its leases.
   virtual void Reclaim(Time now, NodeId worker);
   // A server has reported: checks what was released.
-  virtual void OnServerReport(Time now, const SliceMap& slices, const HeartbeatCounts& heartbeat_counts) = 0;
+  virtual void OnServerReport(Time now, const SliceProgress& slices,
+                              const HeartbeatCounts& heartbeat_counts) = 0;
   // The slices are ready again, some of them perhaps with older ledgers.
-  virtual void Reconsider(Time now, const SliceMap& slices) = 0;
+  virtual void Reconsider(Time now, const SliceProgress& slices) = 0;
 
  protected:
   enum class Stage : uint8_t { kAwaited, kFree, kLeased, kReleased, kDone };

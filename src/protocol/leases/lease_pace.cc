@@ -6,22 +6,22 @@ namespace leat::protocol {
 
 void LeasePace::OnGranted(Time now, NodeId worker, uint64_t lease) {
   const auto [at, fresh] = workers_.try_emplace(worker);
-  Worker& its = at->second;
-  if (fresh) its.last_heartbeat = now;
-  its.held.push_back({lease, its.Own(now)});
+  Worker& state = at->second;
+  if (fresh) state.last_heartbeat = now;
+  state.held.push_back({lease, state.Own(now)});
 }
 
 void LeasePace::OnEnded(Time now, NodeId worker, uint64_t lease) {
   const auto at = workers_.find(worker);
   if (at == workers_.end()) return;
-  Worker& its = at->second;
-  const auto ended = std::ranges::find(its.held, lease, &Held::lease);
-  if (ended == its.held.end()) return;
-  const Duration took = its.Own(now) - std::max(its.last_end, ended->granted);
+  Worker& state = at->second;
+  const auto ended = std::ranges::find(state.held, lease, &Held::lease);
+  if (ended == state.held.end()) return;
+  const Duration took = state.Own(now) - std::max(state.last_end, ended->granted);
   // Several leases that end in one heartbeat count as one.
-  if (took > Duration{0}) its.times[its.count++ % kLast] = took;
-  its.held.erase(ended);
-  its.last_end = its.Own(now);
+  if (took > Duration{0}) state.times[state.count++ % kLast] = took;
+  state.held.erase(ended);
+  state.last_end = state.Own(now);
 }
 
 void LeasePace::OnTaken(NodeId worker, uint64_t lease) {
@@ -33,10 +33,10 @@ void LeasePace::OnTaken(NodeId worker, uint64_t lease) {
 void LeasePace::OnHeartbeat(Time now, NodeId worker, bool waiting) {
   const auto at = workers_.find(worker);
   if (at == workers_.end()) return;
-  Worker& its = at->second;
+  Worker& state = at->second;
   if (waiting)
-    its.waited += std::clamp(now - its.last_heartbeat, Duration{0}, 2 * limits_.heartbeat_interval);
-  its.last_heartbeat = now;
+    state.waited += std::clamp(now - state.last_heartbeat, Duration{0}, 2 * limits_.heartbeat_interval);
+  state.last_heartbeat = now;
 }
 
 Duration LeasePace::LimitOf(const Worker& worker) const {

@@ -170,8 +170,9 @@ std::optional<SplitQueue::SplitKey> SplitQueue::FindOwn(NodeId worker) const {
   if (fresh_count_ == 0) return std::nullopt;
   const FreeSplits* least = nullptr;
   ForEachShare(worker, [&](size_t place) {
-    const FreeSplits& its = fresh_[shared_[place]];
-    if (!its.empty() && (least == nullptr || its.begin()->first < least->begin()->first)) least = &its;
+    const FreeSplits& splits = fresh_[shared_[place]];
+    if (!splits.empty() && (least == nullptr || splits.begin()->first < least->begin()->first))
+      least = &splits;
   });
   if (least == nullptr) return std::nullopt;
   return least->begin()->second;
@@ -221,11 +222,11 @@ std::vector<size_t> SplitQueue::NearShares(size_t number, const std::vector<Node
 
 std::optional<SplitQueue::SplitKey> SplitQueue::FindAny() const {
   if (fresh_count_ == 0) return std::nullopt;
-  const auto size = [](const FreeSplits& its) { return its.size(); };
+  const auto size = [](const FreeSplits& splits) { return splits.size(); };
   return std::ranges::max_element(fresh_, {}, size)->begin()->second;
 }
 
-std::optional<Lease> SplitQueue::Grant(Time now, uint64_t id, NodeId worker, const SliceMap& slices) {
+std::optional<Lease> SplitQueue::Grant(Time now, uint64_t id, NodeId worker, const SliceProgress& slices) {
   Insert(worker, &readers_);
   for (;;) {
     auto next = FindOwn(worker);
@@ -253,23 +254,24 @@ Lease SplitQueue::GrantRuns(Time now, uint64_t id, NodeId worker, const SplitKey
   return lease;
 }
 
-std::optional<Lease> SplitQueue::GrantUneven(Time now, uint64_t id, NodeId worker, const SliceMap& slices) {
+std::optional<Lease> SplitQueue::LeaseRepair(Time now, uint64_t id, NodeId worker,
+                                             const SliceProgress& slices) {
   for (const auto& splits : splits_) {
     for (const auto& [begin, split] : splits) {
       if (split.stage != Stage::kFree || Holds(split, worker)) continue;
-      RunSet uneven = slices.Uneven(split.cut);
-      if (uneven.empty()) continue;
+      RunSet lacking = slices.RunsSomeSlicesLack(split.cut);
+      if (lacking.empty()) continue;
       Unfree(split);
-      return GrantRuns(now, id, worker, {split.cut.partition, begin}, std::move(uneven));
+      return GrantRuns(now, id, worker, {split.cut.partition, begin}, std::move(lacking));
     }
   }
   return std::nullopt;
 }
 
-uint64_t SplitQueue::Uneven(const SliceMap& slices) const {
+uint64_t SplitQueue::RunsSomeSlicesLack(const SliceProgress& slices) const {
   uint64_t runs = 0;
   for (const auto& splits : splits_) {
-    for (const auto& [begin, split] : splits) runs += slices.Uneven(split.cut).count();
+    for (const auto& [begin, split] : splits) runs += slices.RunsSomeSlicesLack(split.cut).count();
   }
   return runs;
 }
@@ -290,7 +292,8 @@ void SplitQueue::Reclaim(Time now, NodeId worker) {
   LeaseBook::Reclaim(now, worker);
 }
 
-void SplitQueue::OnServerReport(Time now, const SliceMap& slices, const HeartbeatCounts& heartbeat_counts) {
+void SplitQueue::OnServerReport(Time now, const SliceProgress& slices,
+                                const HeartbeatCounts& heartbeat_counts) {
   if (!slices.ready()) return;
   for (auto at = released_.begin(); at != released_.end();) {
     Split& split = At(*at);
@@ -307,7 +310,7 @@ void SplitQueue::OnServerReport(Time now, const SliceMap& slices, const Heartbea
   }
 }
 
-void SplitQueue::Reconsider(Time, const SliceMap& slices) {
+void SplitQueue::Reconsider(Time, const SliceProgress& slices) {
   for (auto& splits : splits_) {
     for (auto& [begin, split] : splits) {
       if (split.stage == Stage::kDone && !slices.Complete(split.cut)) Free(&split);

@@ -63,16 +63,17 @@ class SplitQueue final : public LeaseBook {
   // Leases a split that is free for the worker and that some slice lacks, with the given lease id: the least
   // advanced of those that were leased before, or else of the worker's partitions, or else of the partition
   // with the most free splits.
-  std::optional<Lease> Grant(Time now, uint64_t id, NodeId worker, const SliceMap& slices);
+  std::optional<Lease> Grant(Time now, uint64_t id, NodeId worker, const SliceProgress& slices);
   // For the end of a job that is stopped. Returns how many runs only some of the slices have: the others were
   // restored, or a worker died between two pushes. Requires that the slices are ready.
-  uint64_t Uneven(const SliceMap& slices) const;
+  uint64_t RunsSomeSlicesLack(const SliceProgress& slices) const;
   // Leases such runs of one split that is free for the worker, if there is one.
-  std::optional<Lease> GrantUneven(Time now, uint64_t id, NodeId worker, const SliceMap& slices);
+  std::optional<Lease> LeaseRepair(Time now, uint64_t id, NodeId worker, const SliceProgress& slices);
   void Reclaim(Time now, NodeId worker) override;
-  void OnServerReport(Time now, const SliceMap& slices, const HeartbeatCounts& heartbeat_counts) override;
+  void OnServerReport(Time now, const SliceProgress& slices,
+                      const HeartbeatCounts& heartbeat_counts) override;
   // Complete splits may become free again.
-  void Reconsider(Time now, const SliceMap& slices) override;
+  void Reconsider(Time now, const SliceProgress& slices) override;
 
  private:
   using Split = Item;

@@ -37,7 +37,7 @@ class SplitQueueTest : public ::testing::Test {
     heartbeat.node = kOnlyServer;
     for (uint32_t i = 0; i < 2; ++i) {
       heartbeat.ledgers.push_back(
-          {{{SliceId(i), slices_.IncarnationOf(SliceId(i))}}, 0, ledgers_[i].partitions()});
+          {{{SliceId(i), slices_.At(SliceId(i)).incarnation}}, 0, ledgers_[i].partitions()});
     }
     ASSERT_TRUE(slices_.Report(heartbeat, {}).ok());
     heartbeat_counts_[kOnlyServer].Add(heartbeat);

@@ -39,10 +39,10 @@ using HeartbeatCounts = std::map<NodeId, HeartbeatCount>;  // by connected serve
 inline bool AllReportedSince(const HeartbeatCounts& then, const HeartbeatCounts& now) {
   constexpr uint64_t kHeartbeatsNeeded = 2;
   return std::all_of(then.begin(), then.end(), [&](const auto& heartbeat) {
-    const auto its = now.find(heartbeat.first);
-    if (its == now.end()) return true;
-    const uint64_t since = std::max(heartbeat.second.heartbeats, its->second.silent);
-    return its->second.complete >= since + kHeartbeatsNeeded;
+    const auto current = now.find(heartbeat.first);
+    if (current == now.end()) return true;
+    const uint64_t since = std::max(heartbeat.second.heartbeats, current->second.silent);
+    return current->second.complete >= since + kHeartbeatsNeeded;
   });
 }
 

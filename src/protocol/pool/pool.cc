@@ -749,8 +749,8 @@ AgentOrders Pool::OrdersFor(const std::string& name, const Agent& agent) const {
         continue;
       }
       const bool coordinator = process.id.role == ProcessRole::kCoordinator;
-      const Process* const its = job.coordinator();
-      const bool ready = coordinator || (its != nullptr && its->seen && !job.record.address.empty());
+      const Process* const own = job.coordinator();
+      const bool ready = coordinator || (own != nullptr && own->seen && !job.record.address.empty());
       if (!process.seen && ready) {
         const std::string bucket = coordinator && job.record.saved ? job.record.spec.bucket : "";
         const bool resumes = coordinator && job.record.begun && !job.record.saved;

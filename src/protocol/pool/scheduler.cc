@@ -326,7 +326,7 @@ std::vector<Start> NextStarts(std::vector<HostOffer> hosts, const std::vector<Jo
       continue;
     }
     Room room(hosts, true);
-    std::vector<Start> its;
+    std::vector<Start> started;
     std::optional<uint32_t> home = job.home;
     for (const PlacedProcess& process : job.processes) {
       if (process.role == ProcessRole::kCoordinator) home = process.host;
@@ -341,12 +341,12 @@ std::vector<Start> NextStarts(std::vector<HostOffer> hosts, const std::vector<Jo
       }
       if (!host) return false;
       if (role == ProcessRole::kCoordinator) home = host;
-      its.push_back({i, {role, *host}});
+      started.push_back({i, {role, *host}});
       return true;
     };
     const auto fill = [&](ProcessRole role, uint32_t count) {
       const auto planned =
-          std::ranges::count_if(its, [role](const Start& s) { return s.process.role == role; });
+          std::ranges::count_if(started, [role](const Start& s) { return s.process.role == role; });
       for (uint32_t n = job.Count(role) + static_cast<uint32_t>(planned); n < count; ++n) {
         if (!add(role)) return false;
       }
@@ -356,14 +356,14 @@ std::vector<Start> NextStarts(std::vector<HostOffer> hosts, const std::vector<Jo
     const bool minimum = fill(ProcessRole::kCoordinator, 1) &&
                          fill(ProcessRole::kServer, std::min(job.least_servers, grants[i].servers)) &&
                          fill(ProcessRole::kWorker, std::min(job.least_workers, grants[i].workers));
-    if (!minimum && begins) its.clear();
+    if (!minimum && begins) started.clear();
     if (minimum && !waits && !begins) {
       (void)(fill(ProcessRole::kServer, grants[i].servers) &&
              fill(ProcessRole::kWorker, grants[i].workers));  // the rest later
     }
     waits |= !minimum;
-    for (const Start& start : its) hosts[start.process.host].free -= job.resources.of(start.process.role);
-    starts.insert(starts.end(), its.begin(), its.end());
+    for (const Start& start : started) hosts[start.process.host].free -= job.resources.of(start.process.role);
+    starts.insert(starts.end(), started.begin(), started.end());
   }
   return starts;
 }

@@ -102,20 +102,20 @@ struct MembersLeft {  // or were evicted
 };
 LEAT_FIELDS(MembersLeft, (nodes, AtMost(kMaxRecordBytes)));
 
+struct SliceAssignment {
+  SliceId slice;
+  NodeId server;
+  Incarnation incarnation;
+  uint64_t move = 0;   // as SliceOrder::move
+  NodeId replica;      // the server that has its replica; 0: none
+  uint64_t epoch = 0;  // epoch of the replica (ReplicaGroup)
+};
+LEAT_FIELDS(SliceAssignment, (slice), (server), (incarnation), (move), (replica), (epoch));
 // Where slices are: synced before their servers get the orders, also after a move. A later record replaces
 // the earlier ones of the same slices.
 struct SlicesPlaced {
-  struct Place {
-    SliceId slice;
-    NodeId server;
-    Incarnation incarnation;
-    uint64_t move = 0;   // as SliceOrder::move
-    NodeId replica;      // the server that has its replica; 0: none
-    uint64_t epoch = 0;  // epoch of the replica (ReplicaGroup)
-  };
-  std::vector<Place> places;
+  std::vector<SliceAssignment> places;
 };
-LEAT_FIELDS(SlicesPlaced::Place, (slice), (server), (incarnation), (move), (replica), (epoch));
 LEAT_FIELDS(SlicesPlaced, (places, AtMost(kMaxRecordBytes)));
 
 // All-reduce: a group, its members by rank. Synced before any of them knows it. Replaces the earlier ones.

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/path/plain_name.h"
+#include "protocol/records/recovered_state.h"
 
 namespace leat::protocol {
 
@@ -22,6 +23,10 @@ Status Check(const Manifest& manifest) {
     }
   }
   return {};
+}
+
+std::string PassedOver(const Status& why) {
+  return why.message() + "; the checkpoint before it cannot be used either: ";
 }
 
 }  // namespace leat::protocol

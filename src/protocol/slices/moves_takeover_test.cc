@@ -71,7 +71,7 @@ TEST_F(MovesTakeoverTest, AMoveIsJournaledBeforeAnybodyKnows) {
   ASSERT_EQ(placed->places.size(), order.slices.size());
   for (size_t i = 0; i < order.slices.size(); ++i) {
     const auto& [slice, incarnation] = order.slices[i];
-    EXPECT_EQ(placed->places[i], (SlicesPlaced::Place{slice, c_, incarnation, order.id}));
+    EXPECT_EQ(placed->places[i], (SliceAssignment{slice, c_, incarnation, order.id}));
   }
 }
 

@@ -22,19 +22,18 @@ bool Overtaken(const LedgerReport& report, const LedgerReport& last) {
   return false;
 }
 
-// Adds a report to what is known; null: nothing is known.
-std::shared_ptr<const LedgerReport> SumOfReports(const LedgerReport* known, const LedgerReport& report,
-                                                 size_t partitions) {
-  auto sum = known ? std::make_shared<LedgerReport>(*known) : std::make_shared<LedgerReport>();
-  sum->partitions.resize(partitions);
-  for (size_t p = 0; p < report.partitions.size(); ++p) {
-    Add(report.partitions[p], &sum->partitions[report.first_partition + p]);
+// The server with the fewest bytes that has not failed to restore the slice; 0 if there is none.
+NodeId Replacement(const std::vector<PlacedSlice>& slices, const PlacedSlice& slice,
+                   const std::vector<NodeId>& servers) {
+  std::map<NodeId, uint64_t> bytes;
+  for (NodeId server : servers) {
+    if (std::ranges::find(slice.failed_servers, server) == slice.failed_servers.end()) bytes[server] = 0;
   }
-  if (!report.more) {
-    sum->events = std::max(sum->events, report.events);
-    sum->version = std::max(sum->version, report.version);
+  for (const PlacedSlice& other : slices) {
+    if (auto at = bytes.find(other.server); at != bytes.end()) at->second += other.bytes;
   }
-  return sum;
+  const auto least = std::ranges::min_element(bytes, {}, [](const auto& entry) { return entry.second; });
+  return least == bytes.end() ? NodeId() : least->first;
 }
 
 void AddTo(NodeId other, uint64_t epoch, const SliceOrder& order, std::vector<ReplicaGroup>* groups) {
@@ -48,20 +47,19 @@ void AddTo(NodeId other, uint64_t epoch, const SliceOrder& order, std::vector<Re
 }  // namespace
 
 SliceMap::SliceMap(const SliceTable& table, size_t partitions, NextIncarnation next_incarnation)
-    : next_incarnation_(std::move(next_incarnation)),
+    : SliceProgress(table.slices.size(), partitions),
+      next_incarnation_(std::move(next_incarnation)),
       table_(&table),
-      slices_(table.slices.size()),
-      source_(table.slices.size()),
-      base_(partitions),
-      watermark_(partitions) {
-  for (size_t i = 0; i < slices_.size(); ++i) {
-    slices_[i].bytes = table.slices[i].elements() * sizeof(float);
+      states_(table.slices.size()),
+      source_(table.slices.size()) {
+  for (size_t i = 0; i < states_.size(); ++i) {
+    states_[i].bytes = table.slices[i].elements() * sizeof(float);
     source_[i].slice = SliceId(static_cast<uint32_t>(i));
   }
 }
 
 void SliceMap::SetStart(const std::vector<Position>& start) {
-  base_ = start;
+  base_.watermark = start;
   Derive();
 }
 
@@ -72,17 +70,15 @@ void SliceMap::SetSource(const Manifest& manifest) {
           slice_incarnation.slice, {}, manifest.directory, shard.file, shard.checksum};
     }
   }
-  for (State& slice : slices_) {
+  for (PlacedSlice& slice : states_) {
     slice.failures = 0;
     slice.failed_servers.clear();
   }
-  base_ = manifest.watermark;
-  base_events_ = manifest.events;
-  base_step_ = manifest.step;
+  base_ = {manifest.watermark, manifest.events, manifest.step};
   Derive();
 }
 
-void SliceMap::Give(State& slice, NodeId server) {
+void SliceMap::Give(PlacedSlice& slice, NodeId server) {
   Forget(slice);
   slice.server = server;
   slice.former = NodeId();
@@ -91,45 +87,32 @@ void SliceMap::Give(State& slice, NodeId server) {
   Order(slice, 0);
 }
 
-void SliceMap::Order(State& slice, uint64_t move) {
-  const SliceOrder& source = source_[static_cast<size_t>(&slice - slices_.data())];
+void SliceMap::Order(PlacedSlice& slice, uint64_t move) {
+  const SliceOrder& source = source_[static_cast<size_t>(&slice - states_.data())];
   slice.order = source;
   if (move != 0) slice.order = {.slice = source.slice, .move = move};
   slice.order.incarnation = slice.incarnation;
 }
 
-NodeId SliceMap::Replacement(const State& slice, const std::vector<NodeId>& servers) const {
-  std::map<NodeId, uint64_t> bytes;
-  for (NodeId server : servers) {
-    if (std::ranges::find(slice.failed_servers, server) == slice.failed_servers.end()) bytes[server] = 0;
-  }
-  for (const State& other : slices_) {
-    if (auto at = bytes.find(other.server); at != bytes.end()) at->second += other.bytes;
-  }
-  const auto least = std::ranges::min_element(bytes, {}, [](const auto& entry) { return entry.second; });
-  return least == bytes.end() ? NodeId() : least->first;
-}
-
-void SliceMap::Forget(State& slice) {
+void SliceMap::Forget(PlacedSlice& slice) {
   if (slice.live) --live_;
   slice.live = slice.returning = slice.returned = false;
   slice.replica = NodeId();
   slice.epoch = 0;
-  slice.report = nullptr;
-  slice.parts.clear();
+  slice.reports.Clear();
 }
 
 void SliceMap::ForgetParts(NodeId server) {
-  for (State& slice : slices_) slice.parts.erase(server);
+  for (PlacedSlice& slice : states_) slice.reports.ForgetParts(server);
 }
 
 void SliceMap::PlaceAll(const std::vector<NodeId>& servers, const std::vector<uint32_t>& assignment) {
-  for (size_t i = 0; i < slices_.size(); ++i) Give(slices_[i], servers[assignment[i]]);
+  for (size_t i = 0; i < states_.size(); ++i) Give(states_[i], servers[assignment[i]]);
   placed_ = true;
   Derive();
 }
 
-void SliceMap::Promote(State& slice) {
+void SliceMap::Promote(PlacedSlice& slice) {
   slice.server = std::exchange(slice.replica, NodeId());
   slice.failures = 0;
   slice.failed_servers.clear();
@@ -139,13 +122,13 @@ void SliceMap::Promote(State& slice) {
 }
 
 void SliceMap::Orphan(NodeId server) {
-  for (State& slice : slices_) {
-    if (slice.replica == server) DropReplica(SliceId(static_cast<uint32_t>(&slice - slices_.data())));
+  for (PlacedSlice& slice : states_) {
+    if (slice.replica == server) DropReplica(SliceId(static_cast<uint32_t>(&slice - states_.data())));
     if (slice.server != server) continue;
     if (slice.replica != NodeId()) {
       Promote(slice);
       // The replica goes live if its server has reported it. Otherwise it is still to come back.
-      if (slice.returning && slice.report) GoLive(&slice);
+      if (slice.returning && slice.reports.sum()) GoLive(&slice);
       continue;
     }
     Forget(slice);
@@ -158,14 +141,14 @@ void SliceMap::Orphan(NodeId server) {
 void SliceMap::Adopt(NodeId former, const std::vector<NodeId>& servers) {
   std::map<NodeId, uint64_t> bytes;
   for (NodeId server : servers) bytes[server] = 0;
-  std::vector<State*> orphans;
-  for (State& slice : slices_) {
+  std::vector<PlacedSlice*> orphans;
+  for (PlacedSlice& slice : states_) {
     if (auto at = bytes.find(slice.server); at != bytes.end()) at->second += slice.bytes;
     if (slice.server == NodeId() && slice.former == former) orphans.push_back(&slice);
   }
   std::stable_sort(orphans.begin(), orphans.end(),
-                   [](const State* a, const State* b) { return a->bytes > b->bytes; });
-  for (State* slice : orphans) {
+                   [](const PlacedSlice* a, const PlacedSlice* b) { return a->bytes > b->bytes; });
+  for (PlacedSlice* slice : orphans) {
     const auto least = std::min_element(bytes.begin(), bytes.end(),
                                         [](const auto& a, const auto& b) { return a.second < b.second; });
     least->second += slice->bytes;
@@ -176,8 +159,8 @@ void SliceMap::Adopt(NodeId former, const std::vector<NodeId>& servers) {
 
 bool SliceMap::RestoreAgain(const std::vector<Incarnation>& incarnations) {
   bool any = false;
-  for (size_t i = 0; i < slices_.size(); ++i) {
-    State& slice = slices_[i];
+  for (size_t i = 0; i < states_.size(); ++i) {
+    PlacedSlice& slice = states_[i];
     if (slice.server == NodeId() || slice.incarnation == incarnations[i]) continue;
     Give(slice, slice.server);
     any = true;
@@ -187,14 +170,14 @@ bool SliceMap::RestoreAgain(const std::vector<Incarnation>& incarnations) {
 }
 
 void SliceMap::RestoreAll() {
-  for (State& slice : slices_) {
+  for (PlacedSlice& slice : states_) {
     if (slice.server != NodeId()) Give(slice, slice.server);
   }
   Derive();
 }
 
 void SliceMap::RestoreUnfinished() {
-  for (State& slice : slices_) {
+  for (PlacedSlice& slice : states_) {
     if (slice.server != NodeId() && !slice.live) Give(slice, slice.server);
   }
   Derive();
@@ -203,8 +186,8 @@ void SliceMap::RestoreUnfinished() {
 void SliceMap::Regroup(const std::vector<NodeId>& workers, Incarnation slice_incarnation, bool survived) {
   const auto assignment =
       Place(*table_, Placement::kPartitioned, std::max<uint32_t>(1, static_cast<uint32_t>(workers.size())));
-  for (size_t i = 0; i < slices_.size(); ++i) {
-    State& slice = slices_[i];
+  for (size_t i = 0; i < states_.size(); ++i) {
+    PlacedSlice& slice = states_[i];
     if (!survived) Forget(slice);
     slice.server = workers.empty() ? NodeId() : workers[assignment[i]];
     slice.incarnation = slice_incarnation;
@@ -215,13 +198,12 @@ void SliceMap::Regroup(const std::vector<NodeId>& workers, Incarnation slice_inc
   Derive();
 }
 
-void SliceMap::RestorePlaces(const std::vector<SlicesPlaced::Place>& places,
-                             const std::vector<NodeId>& servers) {
-  for (const SlicesPlaced::Place& place : places) {
-    if (place.slice.value >= slices_.size())
+void SliceMap::RestorePlaces(const std::vector<SliceAssignment>& places, const std::vector<NodeId>& servers) {
+  for (const SliceAssignment& place : places) {
+    if (place.slice.value >= states_.size())
       throw std::invalid_argument("the journal places slice " + ToString(place.slice) + " of " +
-                                  std::to_string(slices_.size()));
-    State& slice = slices_[place.slice.value];
+                                  std::to_string(states_.size()));
+    PlacedSlice& slice = states_[place.slice.value];
     slice.returning = std::ranges::find(servers, place.server) != servers.end();
     slice.server = slice.returning ? place.server : NodeId();
     slice.former = slice.returning ? NodeId() : place.server;
@@ -238,28 +220,28 @@ void SliceMap::RestorePlaces(const std::vector<SlicesPlaced::Place>& places,
     slice.former = NodeId();
     Promote(slice);
   }
-  const auto none = std::ranges::find(slices_, Incarnation(), &State::incarnation);
-  if (none != slices_.end())
-    throw std::invalid_argument("the journal does not place slice " + std::to_string(none - slices_.begin()));
+  const auto none = std::ranges::find(states_, Incarnation(), &PlacedSlice::incarnation);
+  if (none != states_.end())
+    throw std::invalid_argument("the journal does not place slice " + std::to_string(none - states_.begin()));
   placed_ = true;
 }
 
 bool SliceMap::returning() const {
-  return std::ranges::any_of(slices_, &State::returning);
+  return std::ranges::any_of(states_, &PlacedSlice::returning);
 }
 
-std::vector<SlicesPlaced::Place> SliceMap::TakePlaced() {
-  std::vector<SlicesPlaced::Place> places;
-  for (State& slice : slices_) {
+std::vector<SliceAssignment> SliceMap::TakePlaced() {
+  std::vector<SliceAssignment> places;
+  for (PlacedSlice& slice : states_) {
     if (!std::exchange(slice.placed, false)) continue;
-    places.push_back({SliceId(static_cast<uint32_t>(&slice - slices_.data())), slice.server,
+    places.push_back({SliceId(static_cast<uint32_t>(&slice - states_.data())), slice.server,
                       slice.incarnation, slice.order.move, slice.replica, slice.epoch});
   }
   return places;
 }
 
 void SliceMap::Move(SliceId id, NodeId server, uint64_t move) {
-  State& slice = slices_[id.value];
+  PlacedSlice& slice = states_[id.value];
   if (slice.replica == server) return Promote(slice);
   slice.server = server;
   slice.failures = 0;
@@ -270,25 +252,25 @@ void SliceMap::Move(SliceId id, NodeId server, uint64_t move) {
 }
 
 void SliceMap::SetReplica(SliceId id, NodeId server, uint64_t move) {
-  State& slice = slices_[id.value];
+  PlacedSlice& slice = states_[id.value];
   slice.replica = server;
   slice.epoch = move;
   slice.placed = true;
 }
 
 void SliceMap::DropReplica(SliceId id) {
-  State& slice = slices_[id.value];
+  PlacedSlice& slice = states_[id.value];
   if (slice.replica == NodeId()) return;
   slice.replica = NodeId();
   slice.epoch = 0;
   slice.placed = true;
   // Nobody's report is waited for any more. Its server may have made its own before it knew of the loss.
-  if (slice.returning && slice.returned && slice.report) GoLive(&slice);
+  if (slice.returning && slice.returned && slice.reports.sum()) GoLive(&slice);
 }
 
 std::vector<ReplicaGroup> SliceMap::ReplicatedOn(NodeId server) const {
   std::vector<ReplicaGroup> groups;
-  for (const State& slice : slices_) {
+  for (const PlacedSlice& slice : states_) {
     if (slice.server == server) AddTo(slice.replica, slice.epoch, slice.order, &groups);
   }
   return groups;
@@ -296,7 +278,7 @@ std::vector<ReplicaGroup> SliceMap::ReplicatedOn(NodeId server) const {
 
 std::vector<ReplicaGroup> SliceMap::ReplicasOn(NodeId server) const {
   std::vector<ReplicaGroup> groups;
-  for (const State& slice : slices_) {
+  for (const PlacedSlice& slice : states_) {
     if (slice.replica == server) AddTo(slice.server, slice.epoch, slice.order, &groups);
   }
   return groups;
@@ -304,66 +286,60 @@ std::vector<ReplicaGroup> SliceMap::ReplicasOn(NodeId server) const {
 
 size_t SliceMap::replicated() const {
   return static_cast<size_t>(
-      std::ranges::count_if(slices_, [](const State& slice) { return slice.replica != NodeId(); }));
+      std::ranges::count_if(states_, [](const PlacedSlice& slice) { return slice.replica != NodeId(); }));
 }
 
 std::vector<NodeId> SliceMap::Orphaned() const {
   std::set<NodeId> former;
-  for (const State& slice : slices_) {
+  for (const PlacedSlice& slice : states_) {
     if (placed_ && slice.server == NodeId()) former.insert(slice.former);
   }
   return {former.begin(), former.end()};
 }
 
 bool SliceMap::Holds(NodeId server) const {
-  return std::any_of(slices_.begin(), slices_.end(),
-                     [server](const State& slice) { return slice.server == server; });
+  return std::any_of(states_.begin(), states_.end(),
+                     [server](const PlacedSlice& slice) { return slice.server == server; });
 }
 
 bool SliceMap::HoldsReplicas(NodeId server) const {
-  return std::ranges::any_of(slices_, [server](const State& slice) { return slice.replica == server; });
+  return std::ranges::any_of(states_, [server](const PlacedSlice& slice) { return slice.replica == server; });
 }
 
 std::vector<SliceOrder> SliceMap::OrdersFor(NodeId server) const {
   std::vector<SliceOrder> orders;
-  for (const State& slice : slices_) {
+  for (const PlacedSlice& slice : states_) {
     if (slice.server == server) orders.push_back(slice.order);
   }
-  return orders;
-}
-
-std::vector<SliceOrder> SliceMap::Orders() const {
-  std::vector<SliceOrder> orders;
-  for (const State& slice : slices_) orders.push_back(slice.order);
   return orders;
 }
 
 std::vector<SliceLocation> SliceMap::Locations() const {
   std::vector<SliceLocation> locations;
   if (!placed_) return locations;
-  locations.reserve(slices_.size());
-  for (const State& slice : slices_) locations.push_back({slice.server, slice.incarnation, slice.live});
+  locations.reserve(states_.size());
+  for (const PlacedSlice& slice : states_) locations.push_back({slice.server, slice.incarnation, slice.live});
   return locations;
 }
 
 std::vector<Incarnation> SliceMap::Incarnations() const {
   std::vector<Incarnation> incarnations;
-  incarnations.reserve(slices_.size());
-  for (const State& slice : slices_) incarnations.push_back(slice.incarnation);
+  incarnations.reserve(states_.size());
+  for (const PlacedSlice& slice : states_) incarnations.push_back(slice.incarnation);
   return incarnations;
 }
 
 Status SliceMap::CheckFirstSteps(const ServerHeartbeat& heartbeat) const {
   for (const LedgerReport& report : heartbeat.ledgers) {
-    if (report.more || report.version == base_step_) continue;
+    if (report.more || report.version == base_.step) continue;
     for (const SliceIncarnation& slice_incarnation : report.slices) {
-      if (slice_incarnation.slice.value >= slices_.size()) continue;
-      const State& slice = slices_[slice_incarnation.slice.value];
+      if (slice_incarnation.slice.value >= states_.size()) continue;
+      const PlacedSlice& slice = states_[slice_incarnation.slice.value];
       if (slice.live || slice.returning || slice.server != heartbeat.node ||
           slice.incarnation != slice_incarnation.incarnation)
         continue;
       return Status(Code::kInvalidArgument, "slice " + ToString(slice_incarnation.slice) +
-                                                " is restored from step " + std::to_string(base_step_) +
+                                                " is restored from step " + std::to_string(base_.step) +
                                                 ", ps node " + ToString(heartbeat.node) + " reports step " +
                                                 std::to_string(report.version));
     }
@@ -371,57 +347,24 @@ Status SliceMap::CheckFirstSteps(const ServerHeartbeat& heartbeat) const {
   return Status();
 }
 
-SliceMap::State* SliceMap::Find(const SliceIncarnation& slice_incarnation) {
-  if (slice_incarnation.slice.value >= slices_.size()) return nullptr;
-  State& slice = slices_[slice_incarnation.slice.value];
+PlacedSlice* SliceMap::Find(const SliceIncarnation& slice_incarnation) {
+  if (slice_incarnation.slice.value >= states_.size()) return nullptr;
+  PlacedSlice& slice = states_[slice_incarnation.slice.value];
   return guards::SameIncarnation(slice_incarnation.incarnation, slice.incarnation) ? &slice : nullptr;
-}
-
-// A slice's ledger is as of one moment: of a report in parts, nothing counts before the last of them.
-bool SliceMap::Learn(State* slice, NodeId server, uint64_t number, const LedgerReport& report,
-                     std::vector<Learned>* learned) {
-  auto part = slice->parts.find(server);
-  if (part != slice->parts.end() && part->second.report != number) {
-    // Heartbeats may overtake each other.
-    if (number < part->second.report) return false;
-    slice->parts.erase(part);
-    part = slice->parts.end();
-  }
-  const bool first = part == slice->parts.end();
-  const Known before = first ? slice->report : part->second.sum;
-  // Another server has reported the slice meanwhile.
-  const Known other = first || report.more || part->second.before == slice->report ? nullptr : slice->report;
-  auto at = std::ranges::find_if(
-      *learned, [&](const Learned& same) { return same.before == before && same.other == other; });
-  if (at == learned->end()) {
-    const size_t partitions = watermark_.size();
-    Known now = SumOfReports(before.get(), report, partitions);
-    if (other) now = SumOfReports(other.get(), *now, partitions);
-    const auto same = std::ranges::find_if(*learned, [&](const Learned& l) { return *l.now == *now; });
-    if (same != learned->end()) now = same->now;
-    at = learned->insert(learned->end(), {before, other, std::move(now)});
-  }
-  if (report.more) {
-    slice->parts[server] = {number, first ? slice->report : part->second.before, at->now};
-  } else {
-    slice->report = at->now;
-    slice->parts.erase(server);
-  }
-  return true;
 }
 
 // Returns true if a slice became live.
 bool SliceMap::Add(NodeId server, uint64_t number, const LedgerReport& report) {
-  const size_t partitions = watermark_.size();
+  const size_t partitions = base_.watermark.size();
   if (report.first_partition > partitions || report.partitions.size() > partitions - report.first_partition)
     return false;
   bool changed = false;
-  std::vector<Learned> learned;
+  std::vector<MergedReport> memo;
   for (const SliceIncarnation& slice_incarnation : report.slices) {
-    State* slice = Find(slice_incarnation);
+    PlacedSlice* slice = Find(slice_incarnation);
     // Ignore reports about an unassigned slice: it will be restored from older state.
     if (!slice || slice->server == NodeId()) continue;
-    if (!Learn(slice, server, number, report, &learned)) continue;
+    if (!slice->reports.Add(server, number, report, partitions, &memo)) continue;
     const bool by_replica = slice->replica == server && slice->returned;
     if (slice->server != server && !by_replica) continue;
     slice->failures = 0;
@@ -434,8 +377,8 @@ bool SliceMap::Add(NodeId server, uint64_t number, const LedgerReport& report) {
   return changed;
 }
 
-bool SliceMap::GoLive(State* slice) {
-  if (std::exchange(slice->returning, false) && Outdated(*slice->report)) {
+bool SliceMap::GoLive(PlacedSlice* slice) {
+  if (std::exchange(slice->returning, false) && base_.IsAheadOf(*slice->reports.sum())) {
     // A checkpoint was completed while it was restored from an older one.
     Give(*slice, slice->server);
     outdated_ = true;
@@ -446,32 +389,25 @@ bool SliceMap::GoLive(State* slice) {
   return true;
 }
 
-bool SliceMap::Outdated(const LedgerReport& report) const {
-  for (size_t p = 0; p < base_.size(); ++p) {
-    if (report.partitions[p].done < base_[p]) return true;
-  }
-  return report.version < base_step_;
-}
-
 Result<bool> SliceMap::Report(const ServerHeartbeat& heartbeat, const std::vector<NodeId>& servers) {
   bool changed = false;
   Status failure;
-  for (State& slice : slices_) {
+  for (PlacedSlice& slice : states_) {
     if (!slice.returning || slice.replica == NodeId() || slice.server != heartbeat.node) continue;
     slice.returned = true;
-    if (slice.report && !slice.live) changed = GoLive(&slice);
+    if (slice.reports.sum() && !slice.live) changed = GoLive(&slice);
   }
   for (const LedgerReport& report : heartbeat.ledgers)
     changed = Add(heartbeat.node, heartbeat.report, report) || changed;
   for (const SliceIncarnation& slice_incarnation : heartbeat.failed) {
-    State* slice = Find(slice_incarnation);
+    PlacedSlice* slice = Find(slice_incarnation);
     if (!slice || slice->server != heartbeat.node || slice->live) continue;
     NodeId server = heartbeat.node;
     if (++slice->failures >= kMaxFailures) {
       slice->failures = 0;
       if (std::ranges::count(slice->failed_servers, heartbeat.node) == 0)
         slice->failed_servers.push_back(heartbeat.node);
-      server = Replacement(*slice, servers);
+      server = Replacement(states_, *slice, servers);
     }
     if (server == NodeId()) {
       failure = Status(Code::kDataLoss, "slice " + ToString(slice_incarnation.slice) +
@@ -488,11 +424,12 @@ Result<bool> SliceMap::Report(const ServerHeartbeat& heartbeat, const std::vecto
 }
 
 void SliceMap::ReportAll(const LedgerReport& report) {
-  if (report.partitions.size() != watermark_.size()) return;
+  if (report.partitions.size() != base_.watermark.size()) return;
   const auto shared = std::make_shared<const LedgerReport>(report);
-  for (State& slice : slices_) {
-    if (slice.report && Overtaken(report, *slice.report)) return;
-    slice.report = shared;
+  for (PlacedSlice& slice : states_) {
+    const SharedReport& last = slice.reports.sum();
+    if (last && Overtaken(report, *last)) return;
+    slice.reports.Set(shared);
     if (!slice.live) ++live_;
     slice.live = true;
   }
@@ -500,55 +437,12 @@ void SliceMap::ReportAll(const LedgerReport& report) {
 }
 
 void SliceMap::Derive() {
-  reports_.clear();
-  for (const State& slice : slices_) {
-    if (slice.live && (reports_.empty() || reports_.back() != slice.report)) reports_.push_back(slice.report);
+  std::vector<SharedReport> reports;
+  for (const PlacedSlice& slice : states_) {
+    const SharedReport& report = slice.reports.sum();
+    if (slice.live && (reports.empty() || reports.back() != report)) reports.push_back(report);
   }
-  std::sort(reports_.begin(), reports_.end());
-  reports_.erase(std::unique(reports_.begin(), reports_.end()), reports_.end());
-
-  const bool all = ready() && !reports_.empty();
-  watermark_ = all ? std::vector<Position>(base_.size(), Position{~0u, ~uint64_t{0}}) : base_;
-  version_ = all ? ~uint64_t{0} : base_step_;
-  highest_ = base_step_;
-  for (const auto& report : reports_) {
-    version_ = std::min(version_, report->version);
-    highest_ = std::max(highest_, report->version);
-    for (size_t p = 0; p < watermark_.size(); ++p) {
-      watermark_[p] = std::min(watermark_[p], report->partitions[p].done);
-    }
-  }
-}
-
-uint64_t SliceMap::Events() const {
-  uint64_t least = ready() ? ~uint64_t{0} : base_events_;
-  for (const auto& report : reports_) least = std::min(least, report->events);
-  return least;
-}
-
-RunSet SliceMap::Missing(const Cut& cut) const {
-  const uint32_t batches = cut.runs();
-  if (!ready()) return RunSet(batches, true);
-  if (cut.next() <= watermark_[cut.partition]) return RunSet(batches);
-  RunSet held(batches, true);
-  for (const auto& report : reports_) held &= HeldRuns(report->partitions, cut);
-  return held.Complement();
-}
-
-bool SliceMap::Complete(const Cut& cut) const {
-  if (!ready()) return false;
-  if (cut.next() <= watermark_[cut.partition]) return true;
-  return std::ranges::all_of(reports_,
-                             [&](const Known& report) { return HeldRuns(report->partitions, cut).full(); });
-}
-
-RunSet SliceMap::Uneven(const Cut& cut) const {
-  RunSet uneven = Missing(cut);
-  if (uneven.empty()) return uneven;
-  RunSet any(cut.runs());
-  for (const auto& report : reports_) any |= HeldRuns(report->partitions, cut);
-  uneven &= any;
-  return uneven;
+  SliceProgress::Derive(std::move(reports));
 }
 
 }  // namespace leat::protocol

@@ -1,5 +1,5 @@
-// The coordinator's knowledge of the slices: the server, incarnation and last reported ledger of each. The
-// watermark and missing runs are derived from it (docs/protocol/push.md).
+// The coordinator's knowledge of the slices: the server, incarnation, replica and last reported ledger of
+// each. How far they are trained is derived from it (slice_progress.h).
 //
 // Pure state, part of the coordinator. Not thread-safe.
 #pragma once
@@ -17,10 +17,30 @@
 #include "protocol/messages_control.h"
 #include "protocol/records/journal.h"
 #include "protocol/records/manifest.h"
+#include "protocol/slices/slice_progress.h"
 
 namespace leat::protocol {
 
-class SliceMap {
+struct PlacedSlice {
+  uint64_t bytes = 0;  // bytes of its values
+  NodeId server;       // 0: none
+  NodeId former;       // server before the loss, while there is none
+  Incarnation incarnation;
+  bool live = false;
+  NodeId replica;                      // server; 0: none
+  uint64_t epoch = 0;                  // ReplicaGroup::epoch
+  bool returning = false;              // placed by the former coordinator, and not reported yet
+  bool returned = false;               // returning: its server is here, and the replica's is to report it
+  bool placed = false;                 // since TakePlaced
+  uint32_t failures = 0;               // failures of its server in a row
+  std::vector<NodeId> failed_servers;  // cannot restore it
+  SliceOrder order;
+  SliceReports reports;  // about the incarnation
+  // It is to come by a move, or has come by one.
+  bool handed_over() const { return order.move != 0; }
+};
+
+class SliceMap : public SliceProgress {
  public:
   // Returns an incarnation higher than all before.
   using NextIncarnation = std::function<Incarnation()>;
@@ -37,7 +57,6 @@ class SliceMap {
   void SetSource(const Manifest& manifest);
 
   // ---- placement
-  bool placed() const { return placed_; }  // every slice has been assigned to a server once
   // `assignment`: the index in `servers` of each slice.
   void PlaceAll(const std::vector<NodeId>& servers, const std::vector<uint32_t>& assignment);
   // The server is gone: replicas take the places of its slices, and the others are without a server until
@@ -61,13 +80,13 @@ class SliceMap {
   // Where the former coordinator has placed the slices; a later place replaces an earlier one. The slices on
   // one of `servers` are awaited from there as they are, the others have lost their server. Throws
   // std::invalid_argument if the places are not those of all slices.
-  void RestorePlaces(const std::vector<SlicesPlaced::Place>& places, const std::vector<NodeId>& servers);
+  void RestorePlaces(const std::vector<SliceAssignment>& places, const std::vector<NodeId>& servers);
   // A slice of the former coordinator is awaited from its server.
   bool returning() const;
   // True if a slice has come back in a state before the source. It is restored.
   bool TakeOutdated() { return std::exchange(outdated_, false); }
   // The slices that have been placed since the last call, without those of Regroup.
-  std::vector<SlicesPlaced::Place> TakePlaced();
+  std::vector<SliceAssignment> TakePlaced();
   // The slice has been handed over to this server: its incarnation, and all that is known of it, remain. A
   // replica remains, too, in a new epoch; or it is the one that takes the slice over.
   void Move(SliceId slice, NodeId server, uint64_t move);
@@ -76,8 +95,6 @@ class SliceMap {
   // The copy made by this move takes the place of any other.
   void SetReplica(SliceId slice, NodeId server, uint64_t move);
   void DropReplica(SliceId slice);
-  NodeId ReplicaOf(SliceId slice) const { return slices_[slice.value].replica; }  // 0: none
-  uint64_t EpochOf(SliceId slice) const { return slices_[slice.value].epoch; }
   // Groups of the slices on `server` that have a replica, and of the replicas on it; without addresses.
   std::vector<ReplicaGroup> ReplicatedOn(NodeId server) const;
   std::vector<ReplicaGroup> ReplicasOn(NodeId server) const;
@@ -87,15 +104,9 @@ class SliceMap {
   bool Holds(NodeId server) const;  // slices
   bool HoldsReplicas(NodeId server) const;
   std::vector<SliceOrder> OrdersFor(NodeId server) const;
-  std::vector<SliceOrder> Orders() const;  // orders of all slices, by id
   std::vector<SliceLocation> Locations() const;
   std::vector<Incarnation> Incarnations() const;
-  NodeId ServerOf(SliceId slice) const { return slices_[slice.value].server; }
-  Incarnation IncarnationOf(SliceId slice) const { return slices_[slice.value].incarnation; }
-  // It is to come by a move, or has come by one.
-  bool HandedOver(SliceId slice) const { return slices_[slice.value].order.move != 0; }
-  uint64_t BytesOf(SliceId slice) const { return slices_[slice.value].bytes; }  // bytes of its values
-  size_t size() const { return slices_.size(); }
+  const PlacedSlice& At(SliceId slice) const { return states_[slice.value]; }
 
   // ---- reports
   // Adds a part of a server's report to what is known of the slices. Ignores former incarnations. Reports of
@@ -109,84 +120,27 @@ class SliceMap {
   Status CheckFirstSteps(const ServerHeartbeat& heartbeat) const;
   // All-reduce: one report for all slices; its list of slices is ignored.
   void ReportAll(const LedgerReport& report);
-  bool ready() const { return placed_ && live_ == slices_.size(); }
-
-  // ---- derived. Slices that are not live count with the state of their source.
-  Position Watermark(uint32_t partition) const { return watermark_[partition]; }
-  const std::vector<Position>& Watermarks() const { return watermark_; }
-  uint64_t Events() const;
-  uint64_t Version() const { return version_; }         // the version that all slices have reached
-  uint64_t HighestVersion() const { return highest_; }  // the highest of any slice
-  // Runs of the cut that at least one slice lacks.
-  RunSet Missing(const Cut& cut) const;
-  // True if Missing is empty. Ends at the first slice that lacks a run.
-  bool Complete(const Cut& cut) const;
-  // Runs of the cut that some slices have and others lack. Requires ready().
-  RunSet Uneven(const Cut& cut) const;
 
  private:
-  using Known = std::shared_ptr<const LedgerReport>;
-  struct Parts {
-    uint64_t report = 0;  // its number
-    Known before;         // the sum when the report began
-    Known sum;            // with the parts so far
-  };
-  // A memo: slices with equal `before` and `other` share one `now`, and equal results are shared, too.
-  struct Learned {
-    Known before, other, now;
-  };
-  struct State {
-    uint64_t bytes = 0;
-    NodeId server;  // 0: none
-    NodeId former;  // server before the loss, while there is none
-    Incarnation incarnation;
-    bool live = false;
-    NodeId replica;                      // server; 0: none
-    uint64_t epoch = 0;                  // ReplicaGroup::epoch
-    bool returning = false;              // placed by the former coordinator, and not reported yet
-    bool returned = false;               // returning: its server is here, and the replica's is to report it
-    bool placed = false;                 // since TakePlaced
-    uint32_t failures = 0;               // failures of its server in a row
-    std::vector<NodeId> failed_servers;  // cannot restore it
-    SliceOrder order;
-    // The sum of the reports about the incarnation, with `slices` empty. Null before the first report.
-    Known report;
-    std::map<NodeId, Parts> parts;  // incomplete reports, by server
-  };
-
-  void Give(State& slice, NodeId server);
+  void Give(PlacedSlice& slice, NodeId server);
   // Its replica takes its place.
-  void Promote(State& slice);
+  void Promote(PlacedSlice& slice);
   // Orders the slice in its current incarnation: from the source, or from a move.
-  void Order(State& slice, uint64_t move);
-  // Returns the server with the fewest bytes that has not failed to restore the slice; 0 if there is none.
-  NodeId Replacement(const State& slice, const std::vector<NodeId>& servers) const;
-  void Forget(State& slice);
+  void Order(PlacedSlice& slice, uint64_t move);
+  void Forget(PlacedSlice& slice);
   // Null if this is not its incarnation.
-  State* Find(const SliceIncarnation& slice_incarnation);
-  // False if a later report of the server has begun: that contains all of this one.
-  bool Learn(State* slice, NodeId server, uint64_t number, const LedgerReport& report,
-             std::vector<Learned>* learned);
+  PlacedSlice* Find(const SliceIncarnation& slice_incarnation);
   bool Add(NodeId server, uint64_t number, const LedgerReport& report);
   // Its server and what is known of it are back.
-  bool GoLive(State* slice);
-  bool Outdated(const LedgerReport& report) const;
-  // Recomputes the watermark and reports from the slices that are live.
+  bool GoLive(PlacedSlice* slice);
+  // Derives the progress from the slices that are live.
   void Derive();
 
   NextIncarnation next_incarnation_;
   const SliceTable* table_;
-  std::vector<State> slices_;
-  bool placed_ = false;
+  std::vector<PlacedSlice> states_;
   bool outdated_ = false;
-  size_t live_ = 0;
   std::vector<SliceOrder> source_;  // by slice; an empty directory: initialize
-  std::vector<Position> base_;      // watermark of the source
-  uint64_t base_events_ = 0;
-  uint64_t base_step_ = 0;
-  std::vector<Position> watermark_;
-  uint64_t version_ = 0, highest_ = 0;
-  std::vector<std::shared_ptr<const LedgerReport>> reports_;  // the distinct ones of live slices
 };
 
 }  // namespace leat::protocol

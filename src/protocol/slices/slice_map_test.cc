@@ -122,7 +122,7 @@ TEST_F(SliceMapTest, AnEarlierReportDoesNotCompleteTheOneThatOvertookIt) {
 // After a takeover a slice's ledger is reported by the server of its replica, unless that is lost. Its own
 // server may have found that out from the start.
 TEST_F(SliceMapTest, ASliceThatReturnsIsLiveWithoutTheReplicaThatItsServerHasLost) {
-  std::vector<SlicesPlaced::Place> places;
+  std::vector<SliceAssignment> places;
   for (uint32_t i = 0; i < table_.slices.size(); ++i)
     places.push_back(
         {.slice = SliceId(i), .server = kOwner, .incarnation = Incarnation(i + 1), .replica = kTaker});
@@ -248,7 +248,7 @@ TEST_F(SliceMapTest, OrphansAreRestoredFromTheNewestCheckpointAsNewIncarnations)
   EXPECT_EQ(map_.Watermark(0), (Position{0, 40}));
   EXPECT_EQ(map_.Events(), 35u);
   EXPECT_THAT(map_.Orphaned(), ElementsAre(kTaker));
-  EXPECT_EQ(map_.ServerOf(lost), NodeId());
+  EXPECT_EQ(map_.At(lost).server, NodeId());
   map_.Adopt(kTaker, {kThirdServer});
   EXPECT_TRUE(map_.Orphaned().empty());
   const auto orders = map_.OrdersFor(kThirdServer);
@@ -263,7 +263,7 @@ TEST_F(SliceMapTest, OrphansAreRestoredFromTheNewestCheckpointAsNewIncarnations)
   EXPECT_EQ(map_.Watermark(0), (Position{0, 42}));
 
   EXPECT_TRUE(map_.RestoreAgain(before));
-  EXPECT_GT(map_.IncarnationOf(lost), orders[0].incarnation);
+  EXPECT_GT(map_.At(lost).incarnation, orders[0].incarnation);
   EXPECT_FALSE(map_.ready());
   EXPECT_FALSE(map_.RestoreAgain(map_.Incarnations()));
 }
@@ -282,9 +282,9 @@ TEST_F(SliceMapTest, ASliceThatCannotBeHadIsOrderedAFewTimes) {
   for (uint32_t i = 0; i < SliceMap::kMaxFailures; ++i) {
     ServerHeartbeat heartbeat;
     heartbeat.node = kOwner;
-    heartbeat.failed = {{SliceId(4), map_.IncarnationOf(SliceId(4))}};
+    heartbeat.failed = {{SliceId(4), map_.At(SliceId(4)).incarnation}};
     heartbeat.failure = "flipped bit";
-    EXPECT_TRUE(incarnations.insert(map_.IncarnationOf(SliceId(4))).second);
+    EXPECT_TRUE(incarnations.insert(map_.At(SliceId(4)).incarnation).second);
     const auto reported = map_.Report(heartbeat, {kOwner});
     if (i + 1 < SliceMap::kMaxFailures) {
       EXPECT_TRUE(*reported);
@@ -301,17 +301,17 @@ TEST_F(SliceMapTest, ASliceThatAServerCannotRestoreGoesToAnother) {
   const SliceId slice = map_.OrdersFor(kOwner)[0].slice;
   const auto fail = [&] {
     ServerHeartbeat heartbeat;
-    heartbeat.node = map_.ServerOf(slice);
-    heartbeat.failed = {{slice, map_.IncarnationOf(slice)}};
+    heartbeat.node = map_.At(slice).server;
+    heartbeat.failed = {{slice, map_.At(slice).incarnation}};
     heartbeat.failure = "flipped bit";
     return map_.Report(heartbeat, {kOwner, kTaker, kThirdServer});
   };
   std::vector<NodeId> servers;
   for (uint32_t i = 0; i + 1 < 3 * SliceMap::kMaxFailures; ++i) {
-    servers.push_back(map_.ServerOf(slice));
+    servers.push_back(map_.At(slice).server);
     ASSERT_TRUE(*fail());
   }
-  servers.push_back(map_.ServerOf(slice));
+  servers.push_back(map_.At(slice).server);
   EXPECT_THAT(servers, ElementsAre(kOwner, kOwner, kOwner, kThirdServer, kThirdServer, kThirdServer, kTaker,
                                    kTaker, kTaker))
       << "the one with the fewest bytes first";
@@ -325,12 +325,12 @@ TEST_F(SliceMapTest, AServerThatRestoredASliceOnceIsTriedAgain) {
   const SliceId slice = map_.OrdersFor(kOwner)[0].slice;
   const auto fail = [&] {
     ServerHeartbeat heartbeat;
-    heartbeat.node = map_.ServerOf(slice);
-    heartbeat.failed = {{slice, map_.IncarnationOf(slice)}};
+    heartbeat.node = map_.At(slice).server;
+    heartbeat.failed = {{slice, map_.At(slice).incarnation}};
     return map_.Report(heartbeat, {kOwner, kTaker});
   };
   for (uint32_t i = 0; i < SliceMap::kMaxFailures; ++i) ASSERT_TRUE(*fail());
-  EXPECT_EQ(map_.ServerOf(slice), kTaker);
+  EXPECT_EQ(map_.At(slice).server, kTaker);
   Report(kTaker, 5);
   map_.Orphan(kTaker);
   map_.Adopt(kTaker, {kOwner});
@@ -338,7 +338,7 @@ TEST_F(SliceMapTest, AServerThatRestoredASliceOnceIsTriedAgain) {
   EXPECT_TRUE(map_.ready());
   map_.RestoreAll();
   for (uint32_t i = 0; i < SliceMap::kMaxFailures; ++i) ASSERT_TRUE(*fail());
-  EXPECT_EQ(map_.ServerOf(slice), kTaker);
+  EXPECT_EQ(map_.At(slice).server, kTaker);
 }
 
 }  // namespace

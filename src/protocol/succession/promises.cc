@@ -11,8 +11,8 @@ void Promises::OnJoined(NodeId node, uint64_t term) {
 }
 
 bool Promises::OnReply(const ControlReply& reply) {
-  const auto take = [this](const auto* its) {
-    return its == nullptr || Take(its->term, its->coordinators, its->waiting);
+  const auto take = [this](const auto* answer) {
+    return answer == nullptr || Take(answer->term, answer->coordinators, answer->waiting);
   };
   return take(std::get_if<WorkerHeartbeatReply>(&reply)) && take(std::get_if<ServerHeartbeatReply>(&reply));
 }

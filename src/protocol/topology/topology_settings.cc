@@ -103,7 +103,7 @@ Result<HostPlace> PlaceOf(const TopologySettings& settings, const std::string& h
 
 Status CheckOneHost(const TopologySettings& settings, const std::string& host, const HostPlace& own) {
   LEAT_ASSIGN_OR_RETURN(const HostPlace place, PlaceOf(settings, host, own));
-  for (const auto& [other, its] : settings.hosts) {
+  for (const auto& [other, other_place] : settings.hosts) {
     if (other == host) continue;
     return {Code::kInvalidArgument, "the job's zone map (topology: hosts) has host '" + other +
                                         "', and all roles of this job would be on '" + host + "'"};

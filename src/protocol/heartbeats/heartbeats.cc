@@ -1,0 +1,202 @@
+#include "protocol/heartbeats/heartbeats.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "protocol/push/rejected_gradients.h"
+
+namespace leat::protocol {
+
+template <class Reply>
+bool Heartbeats::TellToStop(MemberState* member, Reply* reply) const {
+  reply->stop = end_.stopping();
+  reply->evicted = !member && !reply->stop;
+  if (member && reply->stop) member->told_to_stop = true;
+  return reply->stop || reply->evicted;
+}
+
+// ---- workers
+
+WorkerHeartbeatReply Heartbeats::Hear(Time now, const WorkerHeartbeat& heartbeat) {
+  const NodeId node = heartbeat.node;
+  WorkerHeartbeatReply reply;
+  reply.term = job_.term;
+  MemberState* const member = to_.roster.Heard(now, node, Role::kWorker);
+  if (TellToStop(member, &reply) || heartbeat.term != job_.term) return reply;
+  succession_.OnReturned(now, node, heartbeat.claims);
+  if (!std::exchange(member->ready, true)) OnReady(now, *member);
+  to_.predictions.OnHeartbeat(now, heartbeat);
+  to_.leases.OnHeartbeat(now, heartbeat);
+  if (heartbeat.leaving) {
+    departures_.Remove(now, node, Gone::kLeft);
+    reply.stop = true;
+    return reply;
+  }
+  reply.drain = member->draining();
+  if (!job_.all_reduce()) {
+    Lease(now, member, heartbeat, &reply);
+  } else {
+    member->generation = std::max(member->generation, heartbeat.generation);
+    if (heartbeat.member_report) Reduce(now, heartbeat, &reply);
+  }
+  if (!end_.begun()) to_.predictions.GrantRescores(now, heartbeat, slices_.Watermarks(), &reply);
+  const Shared<View>& view = to_.outbox.RefreshView();
+  // Before the slices are back, it would stop training.
+  const bool wait = !job_.all_reduce() && slices_.returning();
+  if (heartbeat.generation != view->generation && !wait) reply.view = view;
+  return reply;
+}
+
+// Before a worker is ready, nobody waits for it.
+void Heartbeats::OnReady(Time now, const MemberState& worker) {
+  to_.slots.OnReady(now, to_.scale.WantedWorkers());
+  if (worker.stands_by()) return;
+  job_.all_reduce() ? to_.groups.Join(now, worker) : to_.leases.ShareLanes();
+}
+
+void Heartbeats::Lease(Time now, MemberState* worker, const WorkerHeartbeat& heartbeat,
+                       WorkerHeartbeatReply* reply) {
+  if (job_.stepped()) to_.leases.rounds().OnProgress(now, heartbeat.node, heartbeat.progress);
+  if (to_.roster.SetUnreachable(now, heartbeat.node, heartbeat.unreachable, to_.returning.awaited())) {
+    // Nobody waits for a worker that is isolated.
+    if (worker->isolated) to_.leases.queue().Reclaim(now, heartbeat.node);
+    to_.outbox.ChangeView();
+  }
+  reply->revoked = to_.leases.queue().Reconcile(now, heartbeat.node, heartbeat.held);
+  if (reply->revoked.empty()) worker->generation = std::max(worker->generation, heartbeat.generation);
+  to_.predictions.OnCuts(to_.leases.Grant(now, heartbeat, end_.Allowed(), reply));
+}
+
+void Heartbeats::Reduce(Time now, const WorkerHeartbeat& heartbeat, WorkerHeartbeatReply* reply) {
+  const MemberReport& report = *heartbeat.member_report;
+  if (to_.groups.OnReport(now, heartbeat)) to_.checkpoints.Suspect(Status());
+  departures_.PlaceSlices(now);
+  to_.groups.ReportProgress(now);
+  if (to_.leases.cursors().started()) reply->start = to_.leases.cursors().start();
+  if (!to_.groups.FillIn(heartbeat, reply)) return;
+  if (report.shard) to_.checkpoints.OnShard(now, heartbeat.node, *report.shard);
+  if (const MemberReport* most = to_.groups.groups().Rejected()) {
+    const Status good = CheckRejected(to_.roster, max_rejected_, most->consecutive_rejected, most->rejected);
+    if (!good.ok()) return end_.StopMembers(now, good);
+  }
+  if (!to_.groups.running()) return;
+  // Rounds known to a member are trained to their end, so that all members do the same steps.
+  if (!end_.begun()) to_.predictions.OnCuts(to_.leases.MakeRounds(now, false));
+  reply->rounds = to_.leases.rounds().RoundsFrom(report.rounds_until, !end_.begun());
+  reply->checkpoint = to_.checkpoints.OrderFor(heartbeat.node);
+}
+
+// ---- servers
+
+ControlReply Heartbeats::Hear(Time now, const ServerHeartbeat& heartbeat) {
+  const NodeId node = heartbeat.node;
+  const bool knows_term = heartbeat.term == job_.term;
+  // A step that no slice can have is rejected, together with the whole report.
+  const Status steps = job_.stepped() && knows_term ? slices_.CheckFirstSteps(heartbeat) : Status();
+  if (!steps.ok()) return Refusal{steps};
+  ServerHeartbeatReply reply;
+  reply.term = job_.term;
+  MemberState* const member = to_.roster.Heard(now, node, Role::kServer);
+  // A server that does not know the term reports what the former coordinator does not know yet.
+  if (TellToStop(member, &reply) || !knows_term) return reply;
+  succession_.OnReturned(now, node, {});
+  if (heartbeat.leaving) to_.transfers.BeginDraining(node);
+  if (heartbeat.leaving && to_.transfers.MayLeave(node, end_.begun())) {
+    departures_.Remove(now, node, Gone::kLeft);
+    reply.stop = true;
+    return reply;
+  }
+  if (to_.transfers.LacksMoved(heartbeat)) {
+    departures_.Evict(now, node);
+    reply.evicted = true;
+    return reply;
+  }
+  if (const Status good = OnReport(now, heartbeat); !good.ok()) {
+    end_.StopMembers(now, good);
+    reply.stop = member->told_to_stop = true;
+    return reply;
+  }
+  departures_.PlaceSlices(now);
+  const Shared<View>& view = to_.outbox.RefreshView();
+  if (heartbeat.generation != view->generation) reply.view = view;
+  if (to_.leases.cursors().started()) reply.start = to_.leases.cursors().start();
+  reply.orders = slices_.OrdersFor(node);
+  to_.transfers.AddOrders(now, node, &reply);
+  reply.report = heartbeat.report;
+  reply.part = heartbeat.part;
+  reply.checkpoint = to_.checkpoints.OrderFor(node);
+  return reply;
+}
+
+Status Heartbeats::OnReport(Time now, const ServerHeartbeat& heartbeat) {
+  to_.roster.OnServerHeartbeat(heartbeat);
+  to_.leases.OnServerHeartbeat(heartbeat);
+  const Status restored = to_.placement.OnReport(heartbeat);
+  if (!restored.ok() && !to_.checkpoints.Suspect(restored)) return restored;
+  if (slices_.TakeOutdated() && job_.stepped()) {
+    slices_.RestoreAll();
+    to_.leases.RollBack();
+  }
+  to_.transfers.OnReports(now, heartbeat);
+  if (to_.placement.BecameReady()) to_.leases.queue().Reconsider(now, slices_);
+  to_.leases.OnServerReport(now);
+  if (heartbeat.shard) to_.checkpoints.OnShard(now, heartbeat.node, *heartbeat.shard);
+  return CheckRejected(to_.roster, max_rejected_, heartbeat.consecutive_rejected, heartbeat.rejected);
+}
+
+// ---- other roles, for which nobody waits: they may leave at any time
+
+BotsHeartbeatReply Heartbeats::Hear(Time now, const BotsHeartbeat& heartbeat) {
+  BotsHeartbeatReply reply;
+  reply.term = job_.term;
+  reply.standbys = to_.outbox.view()->standbys();
+  MemberState* const member = to_.roster.Heard(now, heartbeat.node, Role::kBots);
+  (void)TellToStop(member, &reply);
+  if (member && heartbeat.term == job_.term) succession_.OnReturned(now, heartbeat.node, {});
+  if (member && heartbeat.done) departures_.Remove(now, heartbeat.node, Gone::kLeft);
+  return reply;
+}
+
+// False: the heartbeat is of another term, and the role does not end.
+template <class Heartbeat, class Reply>
+bool Heartbeats::HearServing(Time now, const Heartbeat& heartbeat, Role role, Reply* reply) {
+  const NodeId node = heartbeat.node;
+  reply->term = job_.term;
+  MemberState* const member = to_.roster.Heard(now, node, role);
+  reply->stop = end_.stopping() || (member && heartbeat.leaving);
+  reply->evicted = !member && !reply->stop;
+  if (member) member->told_to_stop = reply->stop;
+  if (heartbeat.term != job_.term && !reply->stop) return false;
+  if (!member) return true;
+  succession_.OnReturned(now, node, {});
+  reply->drain = member->draining();
+  if (heartbeat.leaving) departures_.Remove(now, node, Gone::kLeft);
+  return true;
+}
+
+FeedHeartbeatReply Heartbeats::Hear(Time now, const FeedHeartbeat& heartbeat) {
+  FeedHeartbeatReply reply;
+  reply.standbys = to_.outbox.view()->standbys();
+  const bool awaited = to_.returning.Awaits(heartbeat.node);
+  if (!HearServing(now, heartbeat, Role::kFeed, &reply)) return reply;
+  if (awaited) to_.predictions.Adopt(heartbeat.node, heartbeat.publishers);
+  if (!to_.predictions.enabled() || reply.stop || reply.evicted) return reply;
+  OnPublishers(now, heartbeat.node, heartbeat.publishers);
+  reply.publish = to_.predictions.OrdersFor(heartbeat.node);
+  return reply;
+}
+
+ServeHeartbeatReply Heartbeats::Hear(Time now, const ServeHeartbeat& heartbeat) {
+  ServeHeartbeatReply reply;
+  if (!HearServing(now, heartbeat, Role::kServe, &reply) || reply.stop || reply.evicted) return reply;
+  const Shared<View>& view = to_.outbox.RefreshView();
+  if (heartbeat.generation != view->generation) reply.view = view;
+  return reply;
+}
+
+void Heartbeats::OnPublishers(Time now, NodeId feed, const std::vector<PublisherReport>& reports) {
+  const Status good = to_.predictions.OnReports(feed, reports);
+  if (!good.ok() && !end_.stopping()) end_.StopMembers(now, good);
+}
+
+}  // namespace leat::protocol

@@ -1,0 +1,134 @@
+// The coordinator's half of the slices: which server holds each, from the first placement on, through losses
+// and returns; and which servers may hold any.
+//
+// Invariants:
+// - Slices are placed once as many servers have come as are wanted. From then on each slice is on one server,
+//   or has been without one since a time that is known here.
+// - A slice changes its server only by a loss, by an adoption of an orphan, or by a finished move
+//   (slice_transfers.h). Each is journaled (SlicesPlaced) with the input that causes it.
+// - All slices are in one site unless the job allows several, and stay there as long as the site has a
+//   server.
+// - A replica takes the place of a lost slice in the same incarnation, so nothing that is known of it is
+//   lost.
+//
+// Pure state, part of the coordinator. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "protocol/members/roster.h"
+#include "protocol/placement.h"
+#include "protocol/slices/slice_map.h"
+
+namespace leat::protocol {
+
+struct SliceSettings {
+  SliceTable table;
+  Placement placement;
+  uint32_t servers = 1;  // required before slices are placed
+  // At most so many hold slices; further ones are spares. Slices move to servers that join later. 0: as many
+  // as `servers`.
+  uint32_t max_servers = 0;
+  // 2: each slice also has a replica on another server, as long as there is one.
+  uint32_t replicas = 1;
+  // Slices of a lost server move to a spare at once, or to the next server that joins; after this time, to
+  // the remaining servers.
+  Duration server_wait = std::chrono::seconds(2);
+};
+
+struct SliceRows {
+  // Slices that move between servers.
+  struct Moves {
+    uint64_t planned = 0;                        // slices that are still to be moved
+    uint64_t slices = 0, bytes = 0, failed = 0;  // since the start: moved, their values, moves given up
+    std::vector<NodeId> draining;                // servers that leave once they hold none
+  } moves;
+  uint32_t replicas = 1;    // SliceSettings::replicas
+  uint64_t replicated = 0;  // slices that have a replica at present
+  // How many of them are on one server (first) with their replica on another.
+  std::map<std::pair<NodeId, NodeId>, uint64_t> replica_servers;
+};
+
+class SlicePlacement {
+ public:
+  // Throws std::invalid_argument if the model has no slices.
+  SlicePlacement(const SliceSettings& settings, size_t partitions, Roster* roster, Outbox* outbox);
+
+  const SliceSettings& settings() const { return settings_; }
+  SliceMap& map() { return map_; }
+  const SliceMap& map() const { return map_; }
+
+  // ---- placement
+  // Slices are placed on those servers that are wanted: further ones may never come.
+  void Want(uint32_t servers);
+  // Places the slices, or gives those without a server to others, as far as that is due. Returns why they
+  // cannot be placed, which ends the job. Only for a stream that has started, by SliceTransfers.
+  Status Advance(Time now);
+  // As the former coordinator has placed them.
+  void Restore(const std::vector<SliceAssignment>& assignments);
+  // The server is no member any more. Replicas take the places of its slices. Returns true if it had slices
+  // without one.
+  bool LoseServer(Time now, NodeId server);
+  // A server's report: adds it to what is known of the slices. Fails if they cannot be restored.
+  Status OnReport(const ServerHeartbeat& heartbeat);
+  // True once when all slices are live, and were not before.
+  bool BecameReady();
+  bool any_orphan() const { return !orphans_since_.empty(); }
+  void ExcuseSilence(Time now, Duration away);
+  // The slices are where a move has brought them.
+  void RememberSite();
+  void JournalPlaced();  // the places that are new since the last call
+
+  // ---- servers
+  // Whether the job lets the server hold slices at all.
+  bool SiteAllows(NodeId server) const;
+  // The servers that hold slices or are to get some, and how much (Balance::weights).
+  std::vector<std::pair<NodeId, double>> WeighServers() const;
+  // A server other than this one may take its slices over.
+  bool OthersMayTake(NodeId server) const;
+  // Returns in one line why the job cannot be on this number of servers.
+  Status CanHave(uint32_t servers) const;
+
+  // ---- replicas
+  void LoseReplica(SliceId slice);
+  void AddReplicas(NodeId server, ServerHeartbeatReply* reply) const;
+  bool replicas_changed() const { return replicas_changed_; }  // since they were planned, or servers changed
+  void SetReplicasChanged(bool changed) { replicas_changed_ = changed; }
+
+  SliceRows rows() const;
+  // A line for each site whose replicas are in the zone of their slices.
+  void AddWarnings(std::map<std::string, std::string>* lines) const;
+
+ private:
+  Status PlaceAll(Time now);
+  void AdoptOrphans(Time now);
+  void OnLostReplicas(const ServerHeartbeat& heartbeat);
+  // By the placement and the server's wish; 0: none, if there are others.
+  double WeightOf(const MemberState& server) const;
+  bool Takes(NodeId server) const { return WeightOf(roster_.At(server)) > 0; }
+  // The job's placement, on these servers by their index here.
+  Placement PlacementOn(const std::vector<NodeId>& servers) const;
+  // Servers that are not to hold slices because of where they are, unless all of them leave.
+  std::set<NodeId> ServersElsewhere() const;
+  // The slices had to move to another site.
+  bool SiteIsLost() const;
+
+  const SliceSettings& settings_;
+  Roster& roster_;
+  Outbox& outbox_;
+  SliceMap map_;
+  uint32_t wanted_;
+  bool settled_ = false;  // all slices have been live since BecameReady
+  bool replicas_changed_ = false;
+  std::optional<std::string> site_;       // site of most servers with slices; kept when all are lost
+  std::optional<Time> servers_came_;      // when there were as many as are wanted, in all sites
+  std::map<NodeId, Time> orphans_since_;  // since when slices are without a server, by former server
+};
+
+}  // namespace leat::protocol

@@ -1,0 +1,262 @@
+#include "protocol/slices/slice_transfers.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "protocol/slices/rebalance.h"
+#include "protocol/slices/replica_plan.h"
+#include "protocol/topology/server_hosts.h"
+
+namespace leat::protocol {
+
+namespace {
+
+// How often the load of the servers is compared, and after a plan that levels it.
+constexpr Duration kBalanceInterval = std::chrono::seconds(5), kCoolDown = std::chrono::seconds(30);
+
+}  // namespace
+
+Status SliceTransfers::PlaceSlices(Time now) {
+  const bool were_placed = slices_.placed();
+  Status placed = placement_.Advance(now);
+  if (!were_placed && slices_.placed()) servers_changed_ = false;
+  return placed;
+}
+
+void SliceTransfers::Advance(Time now, bool may_plan, bool may_begin, const SavedSlices& saved) {
+  if (!slices_.placed()) return;
+  if (moves_.active()) {
+    // Without steps, and with those of ssp, workers wait from the beginning.
+    const StrategyConfig& strategy = roster_.settings().strategy;
+    const bool waits = strategy.stepped() && strategy.ahead() == 0;
+    if (!MoveHolds()) {
+      moves_.Cancel(now, false);
+    } else if (moves_.Late(now, waits)) {
+      moves_.Cancel(now, true);
+    }
+  }
+  if (moves_.active() || !slices_.ready() || !may_plan || placement_.any_orphan()) return;
+  if (servers_changed_ || (moves_.planned().empty() && now >= next_balance_)) PlanMoves(now);
+  if (moves_.planned().empty() && placement_.replicas_changed()) PlanReplicas();
+  if (may_begin) BeginMove(now, saved);
+}
+
+// ---- heartbeats of servers
+
+bool SliceTransfers::LacksMoved(const ServerHeartbeat& heartbeat) const {
+  return std::ranges::any_of(heartbeat.failed, [&](const SliceIncarnation& which) {
+    return which.slice.value < slices_.size() && slices_.At(which.slice).server == heartbeat.node &&
+           slices_.At(which.slice).incarnation == which.incarnation && slices_.At(which.slice).handed_over();
+  });
+}
+
+void SliceTransfers::OnReports(Time now, const ServerHeartbeat& heartbeat) {
+  traffic_.OnReport(now, heartbeat.node, heartbeat.traffic);
+  for (const MoveReport& report : heartbeat.moves) {
+    const auto& move = moves_.active();
+    if (!move || move->order.id != report.id) continue;  // given up, or made
+    if (report.stage == MoveReport::Stage::kArrived && heartbeat.node == move->order.to) {
+      if (MoveHolds()) FinishMove(now);
+    } else if (heartbeat.node == move->from) {
+      if (report.stage == MoveReport::Stage::kFrozen) {
+        moves_.OnFrozen(now);
+        // The replicas have all that it has.
+        if (move->order.kind == MoveOrder::Kind::kHandOver && MoveHolds()) {
+          FinishMove(now);
+          continue;
+        }
+      }
+      if (report.stage == MoveReport::Stage::kFailed) moves_.Cancel(now, true);
+    }
+  }
+}
+
+void SliceTransfers::AddOrders(Time now, NodeId server, ServerHeartbeatReply* reply) {
+  reply->drain = roster_.Draining(server);
+  if (const MoveOrder* order = moves_.OrderFor(now, server, slices_.Version()))
+    reply->moves.push_back(*order);
+  if (moves_.active() && moves_.active()->order.to == server)
+    reply->incoming.push_back(moves_.active()->order.id);
+  placement_.AddReplicas(server, reply);
+}
+
+// ---- the move under way
+
+void SliceTransfers::FinishMove(Time now) {
+  const MoveOrder& order = moves_.active()->order;
+  for (const SliceIncarnation& which : order.slices) {
+    if (order.kind == MoveOrder::Kind::kCopy) {
+      slices_.SetReplica(which.slice, order.to, order.id);
+    } else {
+      slices_.Move(which.slice, order.to, order.id);
+      outbox_.ChangeView();
+    }
+  }
+  placement_.RememberSite();
+  moves_.Finish(now);
+  placement_.SetReplicasChanged(true);
+}
+
+bool SliceTransfers::MoveHolds() const {
+  const auto& move = moves_.active();
+  return roster_.Has(move->from) && roster_.Has(move->order.to) &&
+         std::ranges::all_of(move->order.slices, [&](const SliceIncarnation& which) {
+           return IsPossible({which.slice, move->from, move->order.to, move->order.kind}) &&
+                  slices_.At(which.slice).incarnation == which.incarnation;
+         });
+}
+
+bool SliceTransfers::IsPossible(const SliceMoves::Planned& move) const {
+  const bool replica_there = slices_.At(move.slice).replica == move.to;
+  return slices_.At(move.slice).server == move.from && roster_.Has(move.to) && move.from != move.to &&
+         replica_there == (move.kind == MoveOrder::Kind::kHandOver);
+}
+
+void SliceTransfers::CancelUnfrozen(Time now) {
+  if (moves_.active() && !moves_.active()->frozen) moves_.Cancel(now, false);
+}
+
+// ---- plans
+
+std::vector<uint64_t> SliceTransfers::SliceBytes() const {
+  std::vector<uint64_t> bytes;
+  for (uint32_t i = 0; i < slices_.size(); ++i) bytes.push_back(slices_.At(SliceId(i)).bytes);
+  return bytes;
+}
+
+void SliceTransfers::PlanMoves(Time now) {
+  next_balance_ = now + kBalanceInterval;
+  const auto servers = placement_.WeighServers();
+  Balance balance;
+  std::map<NodeId, uint32_t> index_of;
+  for (const auto& [server, weight] : servers) {
+    index_of[server] = static_cast<uint32_t>(index_of.size());
+    balance.weights.push_back(weight);
+  }
+  const std::vector<double> loads = SliceLoads(SliceBytes(), traffic_.Rates());
+  for (uint32_t i = 0; i < slices_.size(); ++i)
+    balance.slices.push_back({index_of.at(slices_.At(SliceId(i)).server), loads[i]});
+
+  // Placements that do not level the load by themselves are levelled for a new server alone.
+  const bool fresh = servers_changed_ && !std::ranges::all_of(servers, [this](const auto& server) {
+                       return slices_.Holds(server.first);
+                     });
+  const Placement::Kind kind = placement_.settings().placement.kind;
+  const bool by_load = kind != Placement::kRoundRobin && kind != Placement::kOwn;
+  const bool level = fresh || moves_.levels() || (by_load && OutOfBalance(balance));
+  servers_changed_ = false;
+  placement_.SetReplicasChanged(true);
+  std::vector<SliceMoves::Planned> planned;
+  for (const SliceMove& move : protocol::PlanMoves(balance, level)) {
+    const NodeId to = servers[move.to].first;
+    const bool there = slices_.At(SliceId(move.slice)).replica == to;
+    planned.push_back({SliceId(move.slice), servers[move.from].first, to,
+                       there ? MoveOrder::Kind::kHandOver : MoveOrder::Kind::kMove});
+  }
+  if (!planned.empty()) next_balance_ = now + kCoolDown;
+  moves_.Plan(std::move(planned), level);
+}
+
+void SliceTransfers::PlanReplicas() {
+  placement_.SetReplicasChanged(false);
+  if (placement_.settings().replicas < 2) return;
+  ReplicaBalance balance;
+  std::map<NodeId, uint32_t> index_of;
+  std::vector<NodeId> servers;
+  std::vector<topology::HostPlace> places;
+  for (const auto& [server, weight] : placement_.WeighServers()) {
+    index_of[server] = static_cast<uint32_t>(servers.size());
+    servers.push_back(server);
+    balance.weights.push_back(weight);
+    places.push_back(roster_.At(server).place);
+  }
+  if (roster_.AnyPlaceKnown()) balance.allowed = topology::ReplicaServers(places, balance.weights);
+  const std::vector<double> loads = SliceLoads(SliceBytes(), {});
+  for (uint32_t i = 0; i < slices_.size(); ++i) {
+    ReplicaBalance::Slice slice{index_of.at(slices_.At(SliceId(i)).server), {}, loads[i]};
+    if (const NodeId replica = slices_.At(SliceId(i)).replica; replica != NodeId()) {
+      const auto at = index_of.find(replica);
+      slice.replica = at == index_of.end() ? UINT32_MAX : at->second;
+    }
+    balance.slices.push_back(slice);
+  }
+  std::vector<SliceMoves::Planned> planned;
+  for (const ReplicaChange& change : PlanReplicaChanges(balance)) {
+    const SliceId slice(change.slice);
+    if (change.to) {
+      planned.push_back({slice, slices_.At(slice).server, servers[*change.to], MoveOrder::Kind::kCopy});
+    } else {
+      placement_.LoseReplica(slice);
+    }
+  }
+  placement_.SetReplicasChanged(false);
+  moves_.Plan(std::move(planned), false);
+}
+
+void SliceTransfers::BeginMove(Time now, const SavedSlices& saved_slices) {
+  if (moves_.planned().empty()) return;
+  const std::optional<std::vector<bool>> saved = saved_slices();
+  const auto bytes_of = [&](const SliceMoves::Planned& planned) -> std::optional<uint64_t> {
+    if (!IsPossible(planned)) {
+      // Another plan does it in another way.
+      placement_.SetReplicasChanged(true);
+      servers_changed_ = servers_changed_ || planned.kind != MoveOrder::Kind::kCopy;
+      return 0;
+    }
+    // The checkpoint needs the slice from the server that has it now.
+    const bool leaves = planned.kind != MoveOrder::Kind::kCopy;
+    if (leaves && saved && !(*saved)[planned.slice.value]) return std::nullopt;
+    return slices_.At(planned.slice).bytes;
+  };
+  MoveOrder* const order = moves_.Begin(now, bytes_of);
+  if (!order) return;
+  order->id = outbox_.NextId();
+  order->address = roster_.AddressOf(order->to);
+  for (SliceIncarnation& which : order->slices) which.incarnation = slices_.At(which.slice).incarnation;
+}
+
+// ---- servers that come and go
+
+void SliceTransfers::Forget(NodeId server) {
+  servers_changed_ = true;
+  moves_.Forget(server);
+  slices_.ForgetParts(server);
+}
+
+void SliceTransfers::BeginDraining(NodeId server) {
+  if (roster_.Draining(server)) return;
+  roster_.SetState(server, Member::State::kDraining);
+  servers_changed_ = true;
+}
+
+Status SliceTransfers::DrainServer(Time now, NodeId server) {
+  const MemberState* const member = roster_.Find(server);
+  if (member == nullptr || !member->Is(Role::kServer))
+    return {Code::kNotFound, "node " + ToString(server) + " is no server of this job"};
+  if (!placement_.OthersMayTake(server)) {
+    return {Code::kFailedPrecondition,
+            Name(member->member) + " is the only server: nobody else can take its slices"};
+  }
+  BeginDraining(server);
+  if (moves_.active() && moves_.active()->order.to == server) moves_.Cancel(now, false);
+  return {};
+}
+
+bool SliceTransfers::MayLeave(NodeId server, bool ending) const {
+  if (ending) return !slices_.Holds(server);
+  const auto& move = moves_.active();
+  const bool moving = move && (move->from == server || move->order.to == server);
+  if (!slices_.Holds(server)) return !moving && !slices_.HoldsReplicas(server);
+  return !placement_.OthersMayTake(server);
+}
+
+void SliceTransfers::AddTo(SliceRows::Moves* rows) const {
+  rows->planned = moves_.planned().size();
+  rows->slices = moves_.moved_slices();
+  rows->bytes = moves_.moved_bytes();
+  rows->failed = moves_.failed();
+  if (moves_.active()) rows->planned += moves_.active()->order.slices.size();
+}
+
+}  // namespace leat::protocol

@@ -1,0 +1,72 @@
+// A coordinator that continues where a former one has stopped: from its checkpoint and journal alone, or
+// while the members go on.
+//
+// If members go on, it takes them, the places of slices and the group from the journal. Members keep their
+// nodes: workers go on with their leases, servers with their slices, a group with its steps. Each member
+// learns of the new term by the answer to its next heartbeat, and then says all that it holds.
+//
+// Invariants:
+// - Until all workers of the former coordinator have said what they hold, or are evicted, no cut of the
+//   journal is leased, because one of them may hold it. New cuts are leased as soon as all slices are
+//   reported.
+// - In stepped strategies all slices go back together, or none does.
+// - What does not go on is journaled as left, so that no later coordinator awaits it.
+//
+// Pure state, part of the coordinator. Not thread-safe.
+#pragma once
+
+#include <vector>
+
+#include "protocol/checkpoints/checkpoints.h"
+#include "protocol/members/returning_members.h"
+#include "protocol/members/worker_slots.h"
+#include "protocol/predictions/predictions.h"
+#include "protocol/records/recovered_state.h"
+#include "protocol/scaling/scale.h"
+#include "protocol/succession/restored_journal.h"
+
+namespace leat::protocol {
+
+struct SuccessionSettings {
+  // The members in the journal may be alive and follow this coordinator, with all that they hold. False:
+  // their processes are gone, or were started for another job.
+  bool take_over = false;
+};
+
+// The concerns, from the bottom to the top, for those who carry out in one what follows from another.
+struct Concerns {
+  Outbox& outbox;
+  Roster& roster;
+  ReturningMembers& returning;
+  WorkerSlots& slots;
+  SlicePlacement& placement;
+  SliceTransfers& transfers;
+  Leases& leases;
+  MemberGroups& groups;
+  Checkpoints& checkpoints;
+  Predictions& predictions;
+  Scale& scale;
+};
+
+class Succession {
+ public:
+  Succession(const SuccessionSettings& settings, const Concerns& concerns)
+      : settings_(settings), to_(concerns) {}
+
+  // Throws std::invalid_argument if the state contradicts itself or the job.
+  void Restore(RecoveredState state);
+  // A member has reached this coordinator, with these leases of the former one.
+  void OnReturned(Time now, NodeId node, const std::vector<LeaseClaim>& claims);
+  // A member has returned, or is gone.
+  void StopAwaiting(Time now, NodeId node, Role role);
+
+ private:
+  void RestoreStream(const RestoredJournal& journal, bool has_checkpoint);
+  void TakeOver(const RestoredJournal& journal);
+  void LeaveMembers(const RestoredJournal& journal);
+
+  const SuccessionSettings& settings_;
+  Concerns to_;
+};
+
+}  // namespace leat::protocol
