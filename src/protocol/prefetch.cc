@@ -2,7 +2,7 @@
 
 #include "base/prefetch.h"
 #include "protocol/server/server_state.h"
-#include "protocol/server/slice_ledgers.h"
+#include "protocol/slices/server/slice_ledgers.h"
 #include "protocol/worker/worker_state.h"
 
 namespace leat::protocol {

@@ -13,9 +13,9 @@
 
 #include "compute/optim/mean.h"
 #include "compute/optim/moments.h"
-#include "protocol/server/ledger_reports.h"
+#include "protocol/push/ledger_reports.h"
 #include "protocol/server/server.h"
-#include "protocol/server/slice_ledgers.h"
+#include "protocol/slices/server/slice_ledgers.h"
 
 namespace leat::protocol {
 
