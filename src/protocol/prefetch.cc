@@ -1,15 +1,15 @@
 #include "protocol/prefetch.h"
 
 #include "base/prefetch.h"
-#include "protocol/server/server_state.h"
-#include "protocol/server/slice_ledgers.h"
+#include "protocol/server/server.h"
+#include "protocol/slices/server/slice_ledgers.h"
 #include "protocol/worker/worker_state.h"
 
 namespace leat::protocol {
 
 void PrefetchHints::Push(const Server& server, const PushRequest& request) {
   if (!request.slices.empty())
-    LedgerEntry(server.state_->ledgers, request.slices[0].slice.value, request.cut);
+    LedgerEntry(server.slices_.ledgers(), request.slices[0].slice.value, request.cut);
 }
 
 void PrefetchHints::LedgerEntry(const SliceLedgers& ledgers, uint32_t slice, const Cut& cut) {

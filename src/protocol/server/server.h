@@ -3,54 +3,35 @@
 // It uses no sockets, threads or clock: a shell or the simulator passes messages in and executes the returned
 // actions. Not thread-safe. Values are returned as spans of the slices' memory, valid until the next call
 // that changes them.
+//
+// The server itself only routes: each concern has its part of the heartbeat, takes its part of the reply, and
+// says what follows. Slices, moves and replicas are in protocol/slices/server/, pushes and steps in
+// protocol/push/, saves in protocol/checkpoints/.
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <span>
-#include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
-#include "base/clock.h"
-#include "base/status.h"
-#include "compute/optim/optimizer.h"
-#include "compute/tensor/buffer.h"
-#include "protocol/actions.h"
-#include "protocol/messages_control.h"
-#include "protocol/messages_data.h"
-#include "protocol/slice.h"
-#include "protocol/strategy.h"
+#include "protocol/checkpoints/server_checkpoints.h"
+#include "protocol/push/ledger_reports.h"
+#include "protocol/push/push_desk.h"
+#include "protocol/push/push_replies.h"
+#include "protocol/slices/server/slice_orders.h"
 
 namespace leat::protocol {
-
-struct ServerConfig {
-  SliceTable table;                  // whole variables if the optimizer needs them
-  optim::OptimizerConfig optimizer;  // averaging: applied to the average, with rate 1 and its momentum
-  StrategyConfig strategy;
-  // Modelled steps for the simulator: slices have sizes but no memory, and gradients have no payload.
-  // Everything else is unchanged.
-  bool modelled = false;
-  Allocate allocate = {};  // for the values of slices, which are sent; null: ordinary memory
-  // Not stepped, before the first update of a slice that is being saved. True: it is saved by now, and the
-  // update overwrites its memory. False, or null: the update goes to new memory, and the old one is freed
-  // with the save.
-  std::function<bool(const Slice& slice)> saved = {};
-  // Calls part(0) … part(count − 1) in any order and on any threads, and returns when all have returned;
-  // null: sequentially. Results are bit-identical in all cases.
-  std::function<void(size_t count, const std::function<void(size_t)>& part)> run_parts = {};
-  // Limit of the encoded ledgers in one heartbeat. The rest follows in the next heartbeats.
-  uint64_t max_report_bytes = 1 << 20;
-};
 
 using ServerAction = std::variant<LoadSlices, SaveShard, StopRole>;
 
 class Server {
  public:
+  using Ready = PushReplies::Ready;
+  using HeldValues = PushReplies::HeldValues;
+
   explicit Server(ServerConfig config);
-  ~Server();
 
   // `term`: of the coordinator.
   void OnJoined(NodeId node, uint64_t term = 0);
@@ -58,99 +39,128 @@ class Server {
   ServerHeartbeat MakeHeartbeat();
   // True if a heartbeat should be sent without waiting for the interval: slices became live or failed, or a
   // shard is written, and the coordinator does not know yet.
-  bool HeartbeatUrgent() const;
+  bool HeartbeatUrgent() const { return slices_.signals().heartbeat_urgent; }
   std::vector<ServerAction> OnHeartbeatReply(const ServerHeartbeatReply& reply);
   // Delivers the slice that was read, with the id and incarnation of the order, or the error. Outdated and
   // repeated answers are ignored.
   void OnSliceLoaded(const SliceOrder& order, Result<Slice> slice);
   // The bytes of each slice that a save would have now.
-  std::vector<uint64_t> BytesToSave() const;
+  std::vector<uint64_t> BytesToSave() const { return checkpoints_.BytesToSave(); }
   // The shell needs the slices of this save no longer, so their memory is free again. Optional.
-  void OnSlicesRead(uint64_t checkpoint);
+  void OnSlicesRead(uint64_t checkpoint) { checkpoints_.OnSlicesRead(checkpoint); }
   // Fills in `report.slices`. One shard is saved at a time: a newer order waits for this answer.
-  void OnShardSaved(ShardReport report);
+  void OnShardSaved(ShardReport report) { checkpoints_.OnShardSaved(std::move(report)); }
   // Hands the slices over to other servers, then leaves: MakeHeartbeat says so.
-  void Leave();
-  bool leaving() const;
+  void Leave() { leaving_ = slices_.signals().heartbeat_urgent = true; }
+  bool leaving() const { return leaving_; }
 
   // ---- slices that move from this server and to it. Take the actions after each input of the control plane
   // and the data plane, and after each of these. Outdated answers are ignored.
   std::vector<MoveAction> TakeMoveActions();
-  void OnMoveConnected(uint64_t move);
-  void OnMoveTaken(uint64_t move);
-  void OnMoveFailed(uint64_t move, const Status& why);
+  void OnMoveConnected(uint64_t move) { moves_.OnConnected(move); }
+  void OnMoveTaken(uint64_t move) { moves_.OnTaken(move); }
+  void OnMoveFailed(uint64_t move, const Status& why) { moves_.OnFailed(move, why); }
   // The bytes of a slice's values and slots; none: the job has no such slice.
-  std::optional<uint64_t> SliceBytes(SliceId slice) const;
+  std::optional<uint64_t> SliceBytes(SliceId slice) const { return slices_.job().BytesOf(slice); }
   // Memory for them, and a slice of the job with such memory.
-  Buffer NewSliceMemory(SliceId slice) const;
-  Slice ArrivedSlice(SliceId slice, Buffer memory) const;
+  Buffer NewSliceMemory(SliceId slice) const { return slices_.job().NewMemory(*SliceBytes(slice)); }
+  Slice ArrivedSlice(SliceId slice, Buffer memory) const {
+    return slices_.job().InMemory(slice, std::move(memory));
+  }
   // All slices of a move, ordered by id. They are answered by AnswerMove, or refused at once:
   // kInvalidArgument if the job has no such slices, kResourceExhausted if too many moves have arrived that
   // nobody has ordered.
-  Status OnMoveArrived(uint64_t move, std::vector<MovedSlice> slices);
+  Status OnMoveArrived(uint64_t move, std::vector<MovedSlice> slices) {
+    return moves_.OnArrived(move, std::move(slices));
+  }
 
   // ---- slices with replicas on other servers. Take the actions after each push, and as those of moves.
-  std::vector<ForwardAction> TakeForwards();
+  std::vector<ForwardAction> TakeForwards() { return forwards_.TakeActions(); }
   // Whether pushes are to be forwarded: ApplyAll then needs `memory`, or copies the gradients.
-  bool forwards() const;
+  bool forwards() const { return forwards_.any(); }
   void OnForwarded(NodeId server, const ForwardReply& reply);
-  void OnForwardFailed(NodeId server, uint64_t link, const Status& why);
+  void OnForwardFailed(NodeId server, uint64_t link, const Status&) { forwards_.OnFailed(server, link); }
   // Take a push that another server forwards, as Begin and ApplyAll take one of a worker.
-  Status BeginForward(const ForwardRequest& request, std::vector<uint64_t>* elements = nullptr);
-  ForwardReply TakeForward(const ForwardRequest& request, std::span<const std::span<const float>> gradients);
+  Status BeginForward(const ForwardRequest& request, std::vector<uint64_t>* elements = nullptr) {
+    return push_.BeginForward(request, elements);
+  }
+  ForwardReply TakeForward(const ForwardRequest& request, std::span<const std::span<const float>> gradients) {
+    return push_.TakeForward(request, gradients);
+  }
 
   // ---- data plane. A push is processed in three parts, so that a shell can apply each slice while it is in
   // the cache: Begin checks the header, Apply is called for each slice in order, and Finish makes the reply.
   // Begin returns kInvalidArgument if the header contradicts itself or the table; close the connection then.
   // If `elements` is not null, it receives the number of floats of payload per slice: the size by the table,
   // whatever the outcome, because the sender cannot know that.
-  Status Begin(const PushRequest& request, std::vector<uint64_t>* elements = nullptr);
+  Status Begin(const PushRequest& request, std::vector<uint64_t>* elements = nullptr) {
+    return push_.Begin(request, elements);
+  }
   // `gradient` is empty unless the disposition is kGradient.
-  SliceReply Apply(const PushRequest& request, size_t i, std::span<const float> gradient);
+  SliceReply Apply(const PushRequest& request, size_t i, std::span<const float> gradient) {
+    return push_.ApplyOne(request, i, gradient);
+  }
   // Replaces Apply for each slice if all gradients are available at once. `gradients` has one entry per
   // slice, or none if the request has no payload. Fills in `replies`. Uses ServerConfig::run_parts. `memory`
   // contains the gradients, and nobody changes it while it is referenced; empty: they are changed later.
   void ApplyAll(const PushRequest& request, std::span<const std::span<const float>> gradients,
-                std::vector<SliceReply>* replies, const Buffer& memory = {});
+                std::vector<SliceReply>* replies, const Buffer& memory = {}) {
+    push_.ApplyAll(request, gradients, replies, memory);
+  }
   // A request that has to wait (version_wanted, or for replicas) gets no reply yet. It is parked under
   // `ticket`, chosen by the shell, and returned by TakeReady after the input that completes its step, or
   // after Expire.
   std::optional<PushReply> Finish(uint64_t ticket, const PushRequest& request,
-                                  std::vector<SliceReply> slices);
-  struct Ready {
-    uint64_t ticket = 0;
-    PushReply reply;
-  };
-  std::vector<Ready> TakeReady();
+                                  std::vector<SliceReply> slices) {
+    push_.Finish(request, slices);
+    return replies_.Reply(ticket, request, std::move(slices));
+  }
+  std::vector<Ready> TakeReady() { return replies_.TakeReady(); }
   // Ends the wait: the request is answered without values, and to be repeated if its run may be on one server
   // only. Ignores unknown tickets.
-  void Expire(uint64_t ticket);
+  void Expire(uint64_t ticket) { replies_.Expire(ticket); }
   // Drops a parked request.
-  void Forget(uint64_t ticket);
+  void Forget(uint64_t ticket) { replies_.Forget(ticket); }
   // The values of a slice on this server, at the version in its finished reply. Updates in place avoid memory
   // that is referenced elsewhere (a checkpoint being saved, values being sent). While `memory` is held, the
   // values stay unchanged in stepped strategies, and may be partly updated in others.
-  struct HeldValues {
-    Buffer memory;
-    std::span<const float> values;
-  };
-  HeldValues Values(SliceId slice, uint64_t version) const;
+  HeldValues Values(SliceId slice, uint64_t version) const { return replies_.Values(slice, version); }
 
-  const Slice* Find(SliceId slice) const;
+  const Slice* Find(SliceId slice) const {
+    return slices_.Alive(slice) ? &slices_.WithLedger(slices_.At(slice)) : nullptr;
+  }
   // The version of a slice on this server, without the cost of Find.
   std::optional<SliceRef> VersionOf(SliceId slice) const;
   // The slice has come by a move that the server does not know to be made yet. Any other copy of the
   // incarnation here is from before it was handed over.
-  bool HasArrived(const SliceIncarnation& which) const;
+  bool HasArrived(const SliceIncarnation& which) const { return moves_.HasArrived(which); }
   // True if the replica of another server's slice is here.
-  bool HasReplica(SliceId slice) const;
-  const View& view() const;
-  uint64_t term() const;  // term of the coordinator that it follows
+  bool HasReplica(SliceId slice) const {
+    return slice.value < slices_.size() && slices_.Hot(slice).replica != nullptr;
+  }
+  const View& view() const { return view_.view(); }
+  uint64_t term() const { return term_; }  // term of the coordinator that it follows
 
  private:
   friend struct PrefetchHints;
-  struct State;
-  std::unique_ptr<State> state_;
+
+  void TakeView(const Shared<View>& newer);
+
+  NodeId node_;
+  uint64_t term_ = 0;
+  bool leaving_ = false;
+  // Each concern uses those before it.
+  ServerView view_;
+  HostedSlices slices_;
+  ReplicaForwards forwards_;
+  ServerMoves moves_;
+  SliceOrders orders_;
+  PushFigures figures_;
+  ServerSteps steps_;
+  PushDesk push_;
+  PushReplies replies_;
+  LedgerReports reports_;
+  ServerCheckpoints checkpoints_;
 };
 
 }  // namespace leat::protocol

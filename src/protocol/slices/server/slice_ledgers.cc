@@ -1,4 +1,4 @@
-#include "protocol/server/slice_ledgers.h"
+#include "protocol/slices/server/slice_ledgers.h"
 
 #include <algorithm>
 #include <bit>

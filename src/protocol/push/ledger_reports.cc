@@ -1,4 +1,4 @@
-#include "protocol/server/ledger_reports.h"
+#include "protocol/push/ledger_reports.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "protocol/server/ledger_reports.h"
+#include "protocol/push/ledger_reports.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 
 #include "base/fields/codec.h"
 #include "base/rng.h"
-#include "protocol/server/slice_ledgers.h"
+#include "protocol/slices/server/slice_ledgers.h"
 
 namespace leat::protocol {
 namespace {
