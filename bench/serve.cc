@@ -38,7 +38,7 @@
 #include "frame/session.h"
 #include "job/job.h"
 #include "net/http/server.h"
-#include "run/roles/follower_role.h"
+#include "run/roles/follow/follower_role.h"
 #include "train/step/trainer.h"
 
 namespace {

@@ -8,7 +8,7 @@
 #include "object.h"
 #include "run/launcher/security.h"
 #include "run/launcher/token.h"
-#include "run/roles/follow/fetch_values.h"
+#include "run/roles/follow/follower_role.h"
 #include "storage/checkpoint/variables.h"
 #include "stream/csv/csv_settings.h"
 #include "stream/inspect/inspect.h"

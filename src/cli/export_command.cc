@@ -12,7 +12,7 @@
 #include "job/job.h"
 #include "run/launcher/output/output_file.h"
 #include "run/launcher/token.h"
-#include "run/roles/follow/fetch_values.h"
+#include "run/roles/follow/follower_role.h"
 
 namespace leat {
 namespace {

@@ -25,7 +25,7 @@
 #include "run/launcher/signals.h"
 #include "run/launcher/start/ready.h"
 #include "run/launcher/token.h"
-#include "run/roles/follower_role.h"
+#include "run/roles/follow/follower_role.h"
 #include "run/roles/role.h"
 #include "serve/checkpoint_watch.h"
 #include "serve/service.h"

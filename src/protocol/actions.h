@@ -1,13 +1,16 @@
 // Actions that several state machines request from their shell, and the shell's answers.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "protocol/messages_control.h"
 #include "protocol/messages_data.h"
@@ -94,6 +97,32 @@ struct Disconnect {
 struct BatchOutcome {
   Disposition disposition = Disposition::kGradient;  // kGradient, kEmpty or kRejected
   uint32_t events = 0;                               // its number of good records
+};
+
+// Score and train one batch of a prepared split on the current values. Always answered by OnComputed, even if
+// the split has been dropped, before the next computation. The batches of a run come in sequence. At the end
+// of a run the worker pushes, by strategy, the gradient of its one batch, the sum of its batches' gradients
+// (downpour), or the negated change of the values (averaging). In the last two, the values take a local step
+// after each batch; averaging restores them after the run. A rejected batch ends its run. A run may also be
+// given up between two batches: the next Compute is then the first of another.
+struct Compute {
+  uint64_t token = 0;
+  uint64_t lease = 0;
+  uint32_t batch = 0;
+  bool first = true;     // first batch of its run: discard what an earlier run has left to push
+  bool last = true;      // last batch of its run: afterwards the data to push must be ready
+  uint64_t version = 0;  // version of the values that the run started from; the lowest if slices differ
+  float rate = 1;        // factor on the learning rate of local steps
+};
+using WorkerAction = std::variant<PrepareSplit, DropSplit, Compute, SendPush, Disconnect, StopRole>;
+using WorkerActions = std::vector<WorkerAction>;
+
+// Wishes of a worker's parts, which the worker carries out.
+struct WorkerOutbox {
+  WorkerActions actions;          // for the shell, in this order
+  bool view_wanted = false;       // a server has contradicted the view: a newer one is needed
+  std::optional<Time> resume_at;  // nothing new starts before this time
+  void PauseUntil(Time at) { resume_at = std::max(resume_at.value_or(at), at); }
 };
 
 }  // namespace leat::protocol

@@ -24,27 +24,30 @@ void PrefetchHints::LedgerEntry(const SliceLedgers& ledgers, uint32_t slice, con
 
 void PrefetchHints::Reply(const Worker& worker, NodeId server, uint64_t sequence, int hop) {
   const Worker::State& s = *worker.state_;
-  if (hop == 0) return Prefetch(&s, Worker::State::kNearBytes);
-  if (hop == 1 && sequence - s.first_sequence < s.exchanges.size()) {
-    Prefetch(&s.exchanges[sequence - s.first_sequence], sizeof(Worker::State::Exchange));
+  if (hop == 0) return Prefetch(&s.leaving, Worker::State::kNearBytes);
+  const auto& exchanges = s.exchanges.all();
+  if (hop == 1 && sequence - s.exchanges.first_sequence() < exchanges.size()) {
+    Prefetch(&exchanges[sequence - s.exchanges.first_sequence()], sizeof(Exchange));
   }
   if (hop != 2) return;
-  const Worker::State::Exchange* exchange = s.Asked(server, sequence);
+  const Exchange* exchange = s.exchanges.Asked(server, sequence);
   if (!exchange) return;
   const size_t slices = exchange->end - exchange->first;
-  Prefetch(s.known.data() + exchange->first, slices * sizeof(SliceRef));
-  if (s.stepped()) Prefetch(s.seen.data() + exchange->first, slices * sizeof(Worker::State::Seen));
+  Prefetch(s.versions.known().data() + exchange->first, slices * sizeof(SliceRef));
+  if (s.versions.stepped())
+    Prefetch(s.versions.seen().data() + exchange->first, slices * sizeof(SliceVersions::Seen));
 }
 
 void PrefetchHints::Pushes(const Worker& worker, int hop) {
   const Worker::State& s = *worker.state_;
-  if (hop == 0) return Prefetch(&s, Worker::State::kNearBytes);
+  if (hop == 0) return Prefetch(&s.leaving, Worker::State::kNearBytes);
+  const auto& exchanges = s.exchanges.all();
   if (hop == 1) {
-    Prefetch(s.exchanges.data(), s.exchanges.size() * sizeof(Worker::State::Exchange));
-    Prefetch(s.known.data(), s.known.size() * sizeof(SliceRef));
+    Prefetch(exchanges.data(), exchanges.size() * sizeof(Exchange));
+    Prefetch(s.versions.known().data(), s.versions.size() * sizeof(SliceRef));
     return;
   }
-  for (const Worker::State::Exchange& exchange : s.exchanges) {
+  for (const Exchange& exchange : exchanges) {
     if (!exchange.request) continue;
     if (hop == 2) {
       Prefetch(exchange.request.get(), sizeof(PushRequest));

@@ -25,10 +25,8 @@
 #include "net/rpc/client.h"
 #include "protocol/coordinator/coordinator.h"
 #include "run/launcher/signals.h"
-#include "run/roles/bots_role.h"
 #include "run/roles/coordinator_role.h"
-#include "run/roles/server_role.h"
-#include "run/roles/worker_role.h"
+#include "run/roles/role.h"
 #include "storage/checkpoint/shard.h"
 #include "storage/checkpoint/store.h"
 

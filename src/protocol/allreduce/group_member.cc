@@ -33,10 +33,10 @@ WorkerHeartbeat GroupMember::MakeHeartbeat() {
     report.events = s.held.header().events;
     report.partitions = s.held.header().ledger.partitions();
   }
-  report.rounds_until = s.rounds.empty() ? report.step : s.rounds.back().round.end();
+  report.rounds_until = s.rounds.End(report.step);
   report.failure = s.failure;
   if (s.unreachable) heartbeat.unreachable = {*s.unreachable};
-  report.shard = s.shard;
+  report.shard = s.shard.report();
   report.consecutive_rejected = s.consecutive_rejected;
   report.rejected = s.rejected;
   report.skipped = s.skipped;
@@ -87,7 +87,7 @@ GroupMemberActions GroupMember::OnHeartbeatReply(const WorkerHeartbeatReply& rep
   if (reply.group) s.TakeGroup(*reply.group);
   const bool same = s.group && s.group->id == before;
   if (same) s.TakeRounds(reply.rounds);
-  if (same && reply.checkpoint && reply.checkpoint->id > s.last_checkpoint) s.checkpoint = reply.checkpoint;
+  if (same && reply.checkpoint) s.shard.TakeOrder(*reply.checkpoint);
   s.Advance();
   return s.Take();
 }
@@ -98,18 +98,14 @@ void GroupMember::Leave() {
 
 GroupMemberActions GroupMember::OnSplitReady(uint64_t lease) {
   State& s = *state_;
-  if (auto at = s.ready.find(lease); at != s.ready.end()) at->second = true;
+  s.rounds.OnSplitReady(lease);
   s.Advance();
   return s.Take();
 }
 
 GroupMemberActions GroupMember::OnSplitFailed(uint64_t lease) {
-  State& s = *state_;
-  const auto at = s.leases.find(lease);
-  if (at == s.leases.end()) return {};
-  s.actions.emplace_back(DropSplit{lease});
-  s.actions.emplace_back(PrepareSplit{at->second});
-  return s.Take();
+  state_->rounds.OnSplitFailed(lease);
+  return state_->Take();
 }
 
 GroupMemberActions GroupMember::OnComputed(uint64_t token, const BatchOutcome& outcome) {
@@ -125,8 +121,8 @@ GroupMemberActions GroupMember::OnComputed(uint64_t token, const BatchOutcome& o
       if (lane.kind == LaneOutcome::Kind::kEmpty) lane.kind = LaneOutcome::Kind::kGradient;
       lane.events += outcome.events;
     }
-    const uint64_t k = s.held.header().step - known.round.first_step;
-    if (++work.batch == known.round.lanes[work.lane].cut.BatchesOf(known.runs[work.lane][k])) {
+    const uint32_t run = known.RunOf(work.lane, s.held.header().step);
+    if (++work.batch == known.round.lanes[work.lane].cut.BatchesOf(run)) {
       work.batch = 0;
       ++work.lane;
     }
@@ -236,19 +232,16 @@ GroupMemberActions GroupMember::OnSliceLoaded(const SliceOrder& order, Result<Sl
 }
 
 std::vector<uint64_t> GroupMember::BytesToSave() const {
+  const State& s = *state_;
   std::vector<uint64_t> sizes;
-  if (!state_->group || !state_->config.parameters) return sizes;
-  for (const SliceId slice : state_->OwnSlices()) sizes.push_back(state_->held.BytesOf(slice));
+  if (!s.group || !s.config.parameters) return sizes;
+  for (const SliceId slice : s.shard.SlicesOf(*s.group, s.rank)) sizes.push_back(s.held.BytesOf(slice));
   return sizes;
 }
 
 void GroupMember::OnShardSaved(ShardReport report) {
   State& s = *state_;
-  if (!s.saving || *s.saving != report.checkpoint) return;
-  s.saving.reset();
-  report.slices = s.saved;
-  s.shard = std::move(report);
-  s.heartbeat_urgent = true;
+  if (s.shard.OnSaved(std::move(report))) s.heartbeat_urgent = true;
 }
 
 const View& GroupMember::view() const {

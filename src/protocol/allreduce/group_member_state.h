@@ -1,23 +1,19 @@
-// The state of a GroupMember. Private: only group_member*.cc include it.
+// The state of a GroupMember: its group, and the step that it makes. Its rounds and its shard of a checkpoint
+// are in MemberRounds and MemberShard. Private: only group_member*.cc include it.
 #pragma once
 
-#include <deque>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "protocol/allreduce/group_member.h"
+#include "protocol/allreduce/member/member_rounds.h"
+#include "protocol/allreduce/member/member_shard.h"
 
 namespace leat::protocol {
 
 struct GroupMember::State {
-  struct Known {
-    Round round;
-    std::vector<std::vector<uint32_t>> runs;  // by lane: the run of each step
-    std::map<uint32_t, uint64_t> leases;      // leases of its own lanes
-  };
   // The current step.
   struct Work {
     uint64_t token = 0;  // token of the pending action
@@ -34,7 +30,10 @@ struct GroupMember::State {
   };
 
   explicit State(GroupMemberConfig c)
-      : config(std::move(c)), held(config.table, config.optimizer, config.strategy, config.parameters) {}
+      : config(std::move(c)),
+        held(config.table, config.optimizer, config.strategy, config.parameters),
+        rounds(config.late_labels, actions),
+        shard(config.table, config.allocate, actions) {}
 
   // ---- groups
   void TakeGroup(const Group& newer);
@@ -51,16 +50,14 @@ struct GroupMember::State {
   // ---- steps
   void TakeRounds(const std::vector<Round>& newer);
   void Prepare();
-  void Forget(Known& known);
   void Advance();
   void Start();
   void ComputeNext();
   void Complete(const ReducedStep& step);
-  void Save();
-  std::vector<SliceId> OwnSlices() const;  // slices of its shard
   GroupMemberActions Take() { return std::exchange(actions, {}); }
 
   GroupMemberConfig config;
+  GroupMemberActions actions;
   NodeId node;
   uint64_t term = 0;  // term of the coordinator that it follows
   Shared<View> view = View();
@@ -77,19 +74,12 @@ struct GroupMember::State {
   std::optional<NodeId> unreachable;  // the peer because of which the group has failed
   std::optional<Loading> loading;
 
-  std::deque<Known> rounds;  // with steps after the one held
-  std::map<uint64_t, Lease> leases;
-  std::map<uint64_t, bool> ready;  // by lease
-  uint64_t last_lease = 0;
+  MemberRounds rounds;  // with steps after the one held
   uint64_t last_token = 0;
   std::optional<Work> work;
   bool computing = false;  // the shell computes, maybe for a former group
 
-  std::optional<CheckpointOrder> checkpoint;  // not begun yet
-  uint64_t last_checkpoint = 0;
-  std::optional<uint64_t> saving;
-  std::vector<SliceIncarnation> saved;
-  std::optional<ShardReport> shard;
+  MemberShard shard;
 
   uint32_t consecutive_rejected = 0;
   std::optional<RejectedRun> rejected;
@@ -97,7 +87,6 @@ struct GroupMember::State {
   bool heartbeat_urgent = false;
   bool leaving = false;
   bool stopped = false;
-  GroupMemberActions actions;
 };
 
 }  // namespace leat::protocol

@@ -1,4 +1,6 @@
-// The worker as a state machine: takes leases, pulls values, computes and pushes.
+// The worker as a state machine: takes leases, pulls values, computes and pushes. Its parts do the work:
+// HeldSplits (the leases), RunOrder (which run is next), CurrentRun (computing and pushing it), Exchanges
+// (requests to servers) and SliceVersions (what is known of the slices). The worker asks them what is due.
 //
 // Stepped strategies: it processes the steps of its leases in order. To compute a run of step s, all slices
 // must be at version s (ssp: at least s - staleness). Its last push in a step requests the values of the next
@@ -24,6 +26,7 @@
 #include "protocol/actions.h"
 #include "protocol/messages_control.h"
 #include "protocol/messages_data.h"
+#include "protocol/push/retries.h"
 #include "protocol/strategy.h"
 
 namespace leat::protocol {
@@ -38,37 +41,8 @@ struct WorkerConfig {
   // the worker stands by, with a connection to each server.
   bool always_pull = false;
   bool late_labels = false;  // the job has late labels: each lease has its own; others are released
-  Duration reply_timeout = std::chrono::seconds(10);  // for a server's reply, before the request is repeated
-  // After a request to a server has failed it is repeated in retry_interval; after each further failure in a
-  // row, in twice as long, up to max_retry_interval, and half as long again at most, at random.
-  Duration retry_interval = std::chrono::milliseconds(50);
-  Duration max_retry_interval = std::chrono::milliseconds(250);
-  // After a conflict, nothing new starts for retry_interval; after each further one in a row, for twice as
-  // long, up to this. Half as long again at most, at random, so that workers do not return together.
-  Duration max_conflict_pause = std::chrono::seconds(2);
-  // A server whose requests have failed for this long, again and again, is reported as unreachable. Failures
-  // further apart than the gap are not one.
-  Duration unreachable_after = std::chrono::seconds(2);
-  Duration failure_gap = std::chrono::seconds(7);
+  RetryTimes times = {};
 };
-
-// Score and train one batch of a prepared split on the current values. Always answered by OnComputed, even if
-// the split has been dropped, before the next computation. The batches of a run come in sequence. At the end
-// of a run the worker pushes, by strategy, the gradient of its one batch, the sum of its batches' gradients
-// (downpour), or the negated change of the values (averaging). In the last two, the values take a local step
-// after each batch; averaging restores them after the run. A rejected batch ends its run. A run may also be
-// given up between two batches: the next Compute is then the first of another.
-struct Compute {
-  uint64_t token = 0;
-  uint64_t lease = 0;
-  uint32_t batch = 0;
-  bool first = true;     // first batch of its run: discard what an earlier run has left to push
-  bool last = true;      // last batch of its run: afterwards the data to push must be ready
-  uint64_t version = 0;  // version of the values that the run started from; the lowest if slices differ
-  float rate = 1;        // factor on the learning rate of local steps
-};
-using WorkerAction = std::variant<PrepareSplit, DropSplit, Compute, SendPush, Disconnect, StopRole>;
-using WorkerActions = std::vector<WorkerAction>;
 
 class Worker {
  public:

@@ -186,7 +186,7 @@ class Swarm {
     WorkerConfig config;
     config.table = {1, {{"v", Shape{4}, {}}}, {{0, 0, 1}, {0, 1, 2}, {0, 2, 3}, {0, 3, 4}}};
     config.strategy = strategy_;
-    config.reply_timeout = milliseconds(400);
+    config.times.reply_timeout = milliseconds(400);
     p->worker = std::make_unique<Worker>(config);
     p->worker->OnJoined(p->node);
     processes_.push_back(p);

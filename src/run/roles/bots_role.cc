@@ -1,5 +1,3 @@
-#include "run/roles/bots_role.h"
-
 #include <algorithm>
 #include <memory>
 #include <optional>

@@ -12,10 +12,8 @@
 #include "compute/kernels/reference/reference.h"
 #include "run/launcher/signals.h"
 #include "run/launcher/testing.h"
-#include "run/roles/bots_role.h"
 #include "run/roles/coordinator_role.h"
-#include "run/roles/server_role.h"
-#include "run/roles/worker_role.h"
+#include "run/roles/role.h"
 
 namespace leat::roles {
 namespace {

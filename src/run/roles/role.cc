@@ -5,12 +5,56 @@
 #include <chrono>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "base/metrics/process.h"
+#include "job/precision.h"
 #include "net/address.h"
+#include "net/frames/transfer.h"
+#include "net/tcp/tcp.h"
+#include "net/ucx/ucx.h"
+#include "run/roles/membership.h"
+#include "run/roles/shards/shard_files.h"
 #include "train/collective/mpi.h"
 
 namespace leat::roles {
+
+engine::PlanOptions MakePlanOptions(const job::Job& job, const RoleOptions& options,
+                                    const Membership& membership) {
+  engine::PlanOptions plan = job.Plan(job::WithPrecision(job, options.plan));
+  plan.progress = membership.progress();
+  return plan;
+}
+
+net::TransportOptions TransportOf(const RoleOptions& options, const wire::Port& port) {
+  net::TransportOptions transport = options.transport;
+  transport.token = options.coordinator_client.token;
+  transport.tls = options.coordinator_client.tls;
+  transport.port = port;
+  if (const auto& metrics = options.coordinator_client.metrics; metrics != nullptr)
+    transport.metrics = &metrics->registry();
+  return transport;
+}
+
+std::unique_ptr<net::Transport> MakeTransport(net::Loop& loop, const RoleOptions& options,
+                                              const wire::Port& port) {
+  return net::MakeUcxTransport(loop, TransportOf(options, port));
+}
+
+Result<std::unique_ptr<ShardFiles>> MakeShardFiles(const Membership& membership, const job::Job& job,
+                                                   const RoleOptions& options) {
+  const auto make_transport = [transport = TransportOf(options, wire::TransferPort())](net::Loop& loop) {
+    return net::MakeTcpTransport(loop, transport);
+  };
+  object_store::StoreOptions store;
+  if (const auto& metrics = options.coordinator_client.metrics; metrics != nullptr)
+    store.metrics = &metrics->registry();
+  return ShardFiles::Make(membership.joined(), {.coordinator = membership.coordinator(),
+                                                .scratch = options.coordinator_client.scratch,
+                                                .make_transport = make_transport,
+                                                .bucket = job.checkpoint_to,
+                                                .store = std::move(store)});
+}
 
 uint64_t NewProcess() {
   std::random_device random;

@@ -1,13 +1,75 @@
-// Helpers of all role processes.
+// The role processes: their options, what each of them does, and the helpers that they share.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 
+#include "base/status.h"
+#include "compute/engine/plan.h"
 #include "job/job.h"
+#include "net/transport.h"
 #include "protocol/messages_control.h"
+#include "run/roles/coordinator_client.h"
 
 namespace leat::roles {
+
+class Membership;
+class ShardFiles;
+
+struct RoleOptions {
+  CoordinatorClientOptions coordinator_client;
+  std::string listen = "127.0.0.1:0";  // address of the data plane
+  std::string advertise;               // the address that other members are told; net::AdvertisedAddress
+  // Transport of the data plane. Token and TLS are those of coordinator_client; the job decides whether
+  // networks are trusted.
+  net::TransportOptions transport;
+  engine::PlanOptions plan;  // the kernels that workers compute with
+  // How long a worker retries a stream whose events are missing or damaged before it fails. It waits longer
+  // for other errors (input/input_errors.h).
+  Duration read_timeout = std::chrono::seconds(5);
+  bool standby = false;             // worker: it gets no work until it takes the place of another
+  std::optional<double> rate = {};  // bots: events per second; none: the job's
+};
+
+// ---- the roles. Each blocks, in the calling thread.
+// `leat worker`: computes gradients of leased splits, and stores nothing durable. Joins and trains until the
+// job is over or a signal asks it to leave: both return ok. Returns kUnavailable if the coordinator cannot be
+// reached or is lost.
+Status RunWorker(const RoleOptions& options);
+// `leat ps`: a parameter server, which holds slices with their optimizer slots and ledgers. Joins and serves
+// until the job is over or a signal asks it to leave. Returns kUnavailable if the coordinator cannot be
+// reached or is lost, or if the address cannot be bound.
+Status RunServer(const RoleOptions& options);
+// `leat bots`: publishes the job's simulated payments to its topic at a set rate. Joins and publishes until
+// all events are published (and the topic is sealed), the job is over, or a signal asks it to leave. A
+// restarted bots process continues at the end of the topic.
+Status RunBots(const RoleOptions& options);
+// `leat feed`: serves this host's copies of the job's input to workers on hosts that do not have it, until
+// the job is over or a signal asks it to leave: both return ok. Returns kNotFound or kFailedPrecondition,
+// with the path or topic and the values, if a copy is missing or is not the job's; kUnavailable if the
+// coordinator cannot be reached or is lost.
+Status RunFeed(const RoleOptions& options);
+
+// ---- helpers of the roles
+// The options of a worker's plans: the role's kernels with the job's precision, threads and devices.
+engine::PlanOptions MakePlanOptions(const job::Job& job, const RoleOptions& options,
+                                    const Membership& membership);
+
+// How long a role that ends waits for its peers to finish what they read in its memory.
+constexpr Duration kLinger = std::chrono::seconds(5);
+
+// The options of a transport of a role, with its token and its certificate.
+net::TransportOptions TransportOf(const RoleOptions& options, const wire::Port& port);
+
+// Makes the transport of a role's data plane. The job sets later whether networks are trusted.
+std::unique_ptr<net::Transport> MakeTransport(net::Loop& loop, const RoleOptions& options,
+                                              const wire::Port& port);
+
+// The checkpoint files of a role that has joined. Its errors are the user's.
+Result<std::unique_ptr<ShardFiles>> MakeShardFiles(const Membership& membership, const job::Job& job,
+                                                   const RoleOptions& options);
 
 // The version of the program, with the git commit that it was built from: "0.1.0+1a2b3c4d5e6f", or
 // "0.1.0+no-git-commit", and the program's extensions. All processes of a job must have the same.

@@ -1,5 +1,3 @@
-#include "run/roles/server_role.h"
-
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -22,7 +20,6 @@
 #include "run/roles/faults/kill_point.h"
 #include "run/roles/membership.h"
 #include "run/roles/role.h"
-#include "run/roles/shards/prepared_memory.h"
 #include "run/roles/shards/saved_slices.h"
 #include "run/roles/shards/shard_files.h"
 #include "train/ps/server_shell.h"
@@ -175,11 +172,11 @@ class ServerRole {
   void Take(const protocol::ServerHeartbeatReply& reply) {
     for (auto& action : shell_.OnHeartbeatReply(reply)) {
       if (membership_.over()) return;
-      std::visit([this](auto& a) { Act(a); }, action);
+      std::visit([this](auto& one) { Execute(one); }, action);
     }
   }
 
-  void Act(const protocol::LoadSlices& a) {
+  void Execute(const protocol::LoadSlices& a) {
     background_.Post([this, orders = a.orders] {
       files_->Load(orders, table_, optimizer_,
                    [this](const protocol::SliceOrder& order, Result<protocol::Slice> loaded) {
@@ -192,7 +189,7 @@ class ServerRole {
     });
   }
 
-  void Act(const protocol::SaveShard& a) {
+  void Execute(const protocol::SaveShard& a) {
     kill_point_.Pass(job::DiePoint::kShard);
     std::set<SliceId> slices;
     uint64_t bytes = 0;
@@ -221,7 +218,7 @@ class ServerRole {
     });
   }
 
-  void Act(const protocol::StopRole& a) { membership_.Stop(a.evicted && !shell_.machine().leaving()); }
+  void Execute(const protocol::StopRole& a) { membership_.Stop(a.evicted && !shell_.machine().leaving()); }
 
   net::Loop& loop_;
   Membership& membership_;

@@ -70,8 +70,8 @@ void Cluster::State::JoinAgain(const ProcessPtr& p) {
     config.table = options.table;
     config.strategy = options.strategy;
     config.leases_ahead = options.leases_ahead;
-    config.reply_timeout = options.reply_timeout;
-    config.unreachable_after = options.unreachable_after;
+    config.times.reply_timeout = options.reply_timeout;
+    config.times.unreachable_after = options.unreachable_after;
     config.late_labels = LateLabels();
     config.always_pull = p->standby;
     p->worker.emplace(config);

@@ -1,4 +1,4 @@
-#include "run/roles/autoscale/command.h"
+#include "run/roles/autoscale/scale_hook.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,19 +2,45 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/status.h"
 #include "job/job.h"
 #include "net/loop.h"
-#include "run/roles/autoscale/command.h"
+#include "net/same_host/descriptor.h"
 #include "run/roles/background_thread.h"
 
 namespace leat::roles {
 
+// ---- commands of the user: programs with arguments, without a shell
+struct Command {
+  std::vector<std::string> arguments;              // the program first, looked up in $PATH
+  std::map<std::string, std::string> environment;  // in addition to this process's; "" removes a variable
+  Duration deadline{0};
+};
+
+class CommandRunner {
+ public:
+  CommandRunner();
+
+  // Runs the command to its end, at most until its deadline, then kills it and its children. Returns ok if
+  // its exit status is 0, otherwise what happened, with the last line that it wrote. Blocks; one at a time.
+  Status Run(const Command& command);
+  // Kills the command that runs, and refuses all others. Thread-safe.
+  void Abort();
+
+ private:
+  Status Await(pid_t pid, net::Descriptor output, const Command& command);
+
+  const net::Descriptor abort_;  // an eventfd
+};
+
+// ---- the hook
 // Loop's thread only. The command runs on a thread of its own, once for each change and one at a time; one
 // that fails is repeated with the numbers of that time, after a pause that doubles from a second to a minute.
 class ScaleHook {

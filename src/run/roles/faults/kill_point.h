@@ -1,6 +1,10 @@
 // Kills this process at a point that its job names (debug: die_at), for tests.
 #pragma once
 
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
 #include <cstdint>
 #include <string>
 
@@ -22,7 +26,14 @@ class KillPoint {
   }
 
  private:
-  void Die() const;
+  void Die() const {
+    const std::string path = directory_ + "/died";
+    const int fd = open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+    if (fd < 0) return;
+    close(fd);
+    kill(getpid(), SIGKILL);
+    for (;;) pause();
+  }
 
   const job::DebugSpec debug_;
   const std::string directory_;

@@ -1,5 +1,3 @@
-#include "run/roles/feed/feed_role.h"
-
 #include <algorithm>
 #include <memory>
 #include <string>

@@ -1,5 +1,3 @@
-#include "run/roles/follow/fetch_values.h"
-
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -8,7 +6,7 @@
 #include <string>
 #include <thread>
 
-#include "run/roles/follower_role.h"
+#include "run/roles/follow/follower_role.h"
 
 namespace leat::roles {
 namespace {

@@ -21,12 +21,10 @@
 #include "net/rpc/client.h"
 #include "net/tls/testing.h"
 #include "run/launcher/signals.h"
-#include "run/roles/bots_role.h"
 #include "run/roles/coordinator_role.h"
-#include "run/roles/follower_role.h"
-#include "run/roles/server_role.h"
+#include "run/roles/follow/follower_role.h"
+#include "run/roles/role.h"
 #include "run/roles/testing.h"
-#include "run/roles/worker_role.h"
 
 namespace leat::roles {
 namespace {

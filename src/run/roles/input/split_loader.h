@@ -1,4 +1,5 @@
-// Turns a lease into rows in training order: reads, decodes and shuffles its split on a background thread.
+// A worker's input: the job's stream, from its host's own copies or from a feed, and the rows of a lease in
+// training order, for which a background thread reads, decodes and shuffles its split.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +11,35 @@
 
 #include "base/clock.h"
 #include "base/recorder/recorder.h"
+#include "job/job.h"
 #include "net/loop.h"
 #include "protocol/messages_control.h"
+#include "run/feed/client.h"
 #include "run/roles/background_thread.h"
+#include "run/roles/role.h"
 #include "stream/decode/decoder.h"
 #include "stream/schema.h"
 #include "stream/source.h"
 
 namespace leat::roles {
+
+struct OpenedStream {
+  std::unique_ptr<stream::Source> source;
+  // Client that the source reads through; null: it reads this host's copies. Abort ends a read in progress.
+  std::shared_ptr<feed::Client> feed;
+  // Null: dead letters are kept in the job's directory.
+  std::shared_ptr<stream::DeadLetterSink> dead_letters;
+
+  void Abort() const {
+    if (feed != nullptr) feed->Abort();
+  }
+  // Adds what was read so far.
+  void Count(protocol::WorkerProgress* progress) const;
+};
+
+// Opens this host's copies if they are the job's. Otherwise reads from the job's feeds, with a warning that
+// names what differs. If there are no feeds either, returns why the copies are not used.
+Result<OpenedStream> OpenStream(const job::Job& job, const RoleOptions& options);
 
 // A split that is ready for training.
 struct PreparedSplit {

@@ -14,7 +14,7 @@
 #include "protocol/messages_control.h"
 #include "run/roles/input/split_loader.h"
 #include "run/roles/predictions/score_sender.h"
-#include "run/roles/worker_role.h"
+#include "run/roles/role.h"
 #include "train/step/trainer.h"
 
 namespace leat::roles {

@@ -1,4 +1,4 @@
-#include "run/roles/shards/prepared_memory.h"
+#include "run/roles/shards/saved_slices.h"
 
 #include <gtest/gtest.h>
 

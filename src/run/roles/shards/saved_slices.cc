@@ -1,5 +1,7 @@
 #include "run/roles/shards/saved_slices.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <iterator>
 #include <numeric>
@@ -8,6 +10,17 @@
 #include "base/log.h"
 
 namespace leat::roles {
+namespace {
+
+// The memory stays zeroed.
+void Touch(const Buffer& memory) {
+  static const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  for (size_t at = 0; at < memory.size(); at += page) {
+    *reinterpret_cast<volatile char*>(memory.data() + at) = 0;
+  }
+}
+
+}  // namespace
 
 std::vector<uint64_t> SavedSlices::Copied(std::vector<uint64_t> sizes) const {
   const uint64_t all = std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
@@ -95,6 +108,41 @@ void SavedSlices::End() {
   copied_bytes_ = 0;
   used.swap(used_);
   changed_.notify_all();
+}
+
+// ---- prepared memory
+
+void PreparedMemory::Prepare(const std::vector<uint64_t>& sizes) {
+  std::unique_lock lock(mutex_);
+  const uint64_t drops = drops_;
+  for (const uint64_t bytes : sizes) {
+    lock.unlock();
+    Buffer memory = allocate_(bytes);
+    Touch(memory);
+    lock.lock();
+    if (drops_ != drops) return;
+    prepared_[bytes].push_back(std::move(memory));
+  }
+}
+
+Buffer PreparedMemory::Take(size_t bytes) {
+  {
+    std::lock_guard lock(mutex_);
+    const auto at = prepared_.find(bytes);
+    if (at != prepared_.end() && !at->second.empty()) {
+      Buffer memory = std::move(at->second.back());
+      at->second.pop_back();
+      return memory;
+    }
+  }
+  return allocate_(bytes);
+}
+
+void PreparedMemory::Drop() {
+  std::map<size_t, std::vector<Buffer>> dropped;  // freed without the lock
+  std::lock_guard lock(mutex_);
+  ++drops_;
+  dropped.swap(prepared_);
 }
 
 }  // namespace leat::roles

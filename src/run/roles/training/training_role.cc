@@ -1,7 +1,6 @@
 #include "run/roles/training/training_role.h"
 
 #include <utility>
-#include <variant>
 
 #include "base/log.h"
 #include "job/share_layout.h"
@@ -49,7 +48,7 @@ TrainingRole::~TrainingRole() {
 Status TrainingRole::RunMember(Membership::Callbacks callbacks) {
   // Before the first heartbeat: then this worker has a share of the work, and others wait for it.
   trainer_.Prepare(job_.batch_size);
-  NotePlans();
+  LogNewPlans();
   if (stream_.dead_letters == nullptr) input_errors_.OpenDeadLetters(membership_.node());
   callbacks.make_heartbeat = [this] { return MakeHeartbeat(); };
   callbacks.on_reply = [this](const protocol::ControlReply& reply) { OnControlReply(reply); };
@@ -116,19 +115,25 @@ void TrainingRole::OnUnreadable(uint64_t lease, const Status& why) {
   });
 }
 
-void TrainingRole::Act(const protocol::PrepareSplit& a) {
-  wanted_.insert(a.lease.id);
-  loader_.Prepare(a.lease);
+void TrainingRole::Execute(const protocol::PrepareSplit& action) {
+  wanted_.insert(action.lease.id);
+  loader_.Prepare(action.lease);
 }
 
-void TrainingRole::Act(const protocol::DropSplit& a) {
-  wanted_.erase(a.lease);
-  if (auto node = splits_.extract(a.lease)) loader_.Recycle(std::move(node.mapped()));
+void TrainingRole::Execute(const protocol::DropSplit& action) {
+  wanted_.erase(action.lease);
+  if (auto node = splits_.extract(action.lease)) loader_.Recycle(std::move(node.mapped()));
+}
+
+void TrainingRole::Post(std::function<void()> work) {
+  loop_.Post([this, here = here_, work = std::move(work)] {
+    if (*here && !membership_.over()) work();
+  });
 }
 
 protocol::BatchOutcome TrainingRole::Count(const step::StepOutcome& step, const protocol::Cut& cut,
                                            uint32_t batch, const char* lost) {
-  NotePlans();
+  LogNewPlans();
   progress_.loss_sum += step.loss_sum;
   progress_.correct += step.correct;
   progress_.absolute_error += step.absolute_error;
@@ -149,7 +154,7 @@ protocol::BatchOutcome TrainingRole::Count(const step::StepOutcome& step, const 
 }
 
 // There is one graph for each size of batches; it is kept while others come and go.
-void TrainingRole::NotePlans() {
+void TrainingRole::LogNewPlans() {
   if (plans_ != trainer_.plans()) spdlog::info("graphs compiled: {}", plans_ = trainer_.plans());
 }
 

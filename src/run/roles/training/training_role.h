@@ -1,28 +1,52 @@
 // Work of workers in all strategies: they read the splits of their leases, count what they train, and send
-// predictions. The use of gradients differs: see protocol::Worker and protocol::GroupMember.
+// predictions. The use of gradients differs: WorkerRole pushes them to servers (protocol::Worker),
+// AllReduceRole reduces them with the other members of its group (protocol::GroupMember).
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
+#include <utility>
+#include <variant>
 
 #include "job/job.h"
 #include "protocol/actions.h"
 #include "run/roles/input/input_errors.h"
-#include "run/roles/input/input_flow.h"
-#include "run/roles/input/open_stream.h"
 #include "run/roles/input/split_loader.h"
 #include "run/roles/membership.h"
 #include "run/roles/predictions/worker_predictions.h"
-#include "run/roles/recording/gradient_report.h"
-#include "run/roles/worker_role.h"
+#include "run/roles/role.h"
+#include "run/roles/shards/shard_files.h"
+#include "run/roles/training/waits.h"
+#include "show/tensorboard/gradients.h"
+#include "train/collective/port.h"
 #include "train/step/batch_log.h"
 #include "train/step/longest_step.h"
 #include "train/step/share_log.h"
 #include "train/step/trainer.h"
 
 namespace leat::roles {
+
+// The distribution of a worker's gradients, when the coordinator asks for it.
+class GradientReport {
+ public:
+  void OnReply(const protocol::WorkerHeartbeatReply& reply) { wanted_ = wanted_ || reply.gradients_wanted; }
+  // Whether the next gradients are to be taken.
+  bool wanted() const { return wanted_; }
+  void Take(const protocol::Parameters& parameters) {
+    wanted_ = false;
+    taken_ = tensorboard::EncodeGradients(parameters.table().variables,
+                                          [&](size_t v) { return parameters.gradients(v); });
+  }
+  // Once: if the heartbeat is lost, the coordinator asks again.
+  void Fill(protocol::WorkerHeartbeat* heartbeat) { heartbeat->gradients = std::exchange(taken_, {}); }
+
+ private:
+  bool wanted_ = false;
+  Bytes taken_;
+};
 
 // Loop's thread only.
 class TrainingRole {
@@ -37,6 +61,7 @@ class TrainingRole {
   virtual void OnSplitReady(uint64_t lease) = 0;
   virtual void OnSplitFailed(uint64_t lease) = 0;
   virtual bool MayScore() const = 0;  // the trainer is free, and has the newest values that there are
+  virtual bool Busy() const = 0;      // it waits for something else than input
 
   // Returns once the job is over, this node is evicted, or the coordinator is lost. `callbacks`: without the
   // heartbeat and its reply.
@@ -47,9 +72,21 @@ class TrainingRole {
   // Follows the reply's orders about predictions, for a machine with this term and this view.
   void Predict(const protocol::WorkerHeartbeatReply& reply, uint64_t term, const protocol::View& view);
 
-  void Act(const protocol::PrepareSplit& a);
-  void Act(const protocol::DropSplit& a);
-  void Act(const protocol::StopRole& a) { membership_.Stop(a.evicted); }
+  // Executes the machine's actions in order, unless the membership ends. `execute`: executes one.
+  template <class Actions, class Visitor>
+  void ExecuteAll(const Actions& actions, const Visitor& execute) {
+    for (const auto& action : actions) {
+      if (membership_.over()) return;
+      std::visit(execute, action);
+    }
+    input_flow_.OnReady(loop_.Now(), splits_.size(), Busy());
+    membership_.Update();
+  }
+  void Execute(const protocol::PrepareSplit& action);
+  void Execute(const protocol::DropSplit& action);
+  void Execute(const protocol::StopRole& action) { membership_.Stop(action.evicted); }
+  // Calls `work` on the loop, as long as this is there and the membership lasts.
+  void Post(std::function<void()> work);
 
   // Counts a batch that was computed. `lost`: name of the update that is not applied if its gradient is not
   // finite.
@@ -83,7 +120,15 @@ class TrainingRole {
   void OnControlReply(const protocol::ControlReply& reply);
   void OnSplit(uint64_t lease, Result<std::unique_ptr<PreparedSplit>> split);
   void OnUnreadable(uint64_t lease, const Status& why);
-  void NotePlans();
+  void LogNewPlans();
 };
+
+// `leat worker` of a job without servers: holds all parameters and makes steps in a group with other members.
+// Runs a joined member until the job is over, it is evicted, or a signal asks it to leave. Other members
+// connect to `port`, at the address of its join. If the job reduces by MPI, this function may end the
+// process: on a failure, or when the member leaves while others continue.
+Status RunAllReduceWorker(net::Loop& loop, Membership& membership, net::Transport& transport,
+                          collective::Port& port, job::Job job, OpenedStream stream,
+                          std::unique_ptr<ShardFiles> files, const RoleOptions& options);
 
 }  // namespace leat::roles

@@ -5,12 +5,13 @@
 #include <chrono>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
 #include "job/job.h"
 #include "protocol/parameters.h"
-#include "run/roles/worker_role.h"
+#include "run/roles/role.h"
 
 namespace leat::roles {
 
@@ -43,5 +44,15 @@ struct FollowOptions {
 // again: it joins again, after 50 ms to 5 s, for ever. Returns an error if no join has succeeded yet and the
 // coordinator refuses this one for good: another version, a wrong token or certificate.
 Status Follow(const FollowOptions& options, ValueSink& sink, std::stop_token stop);
+
+// ---- the values that a running job has now
+struct FetchedValues {
+  job::Job job;
+  std::vector<std::vector<float>> variables;  // row-major, in the order of Job::Slices
+};
+
+// Joins the job as a member that follows its parameters, pulls all of them once, and leaves. Blocks, at most
+// until the deadline: kDeadlineExceeded, with what it waited for.
+Result<FetchedValues> FetchValues(const RoleOptions& options, Duration deadline);
 
 }  // namespace leat::roles

@@ -1,5 +1,3 @@
-#include "run/roles/group_member_role.h"
-
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -13,9 +11,8 @@
 #include "protocol/allreduce/group_member.h"
 #include "run/roles/background_thread.h"
 #include "run/roles/follow/pull_service.h"
-#include "run/roles/recording/group_wait.h"
 #include "run/roles/role.h"
-#include "run/roles/shards/prepared_memory.h"
+#include "run/roles/shards/saved_slices.h"
 #include "run/roles/shards/shard_files.h"
 #include "run/roles/training/training_role.h"
 #include "train/collective/mpi.h"
@@ -37,11 +34,11 @@ bool ThreadToSpare(const std::string& mine, const std::vector<std::string>& addr
 // The shell around protocol::GroupMember. Everything runs on the loop's thread but decoding, files, the calls
 // to the coordinator and, where there are processors for it, batches: then the members' bytes move while this
 // one computes.
-class GroupMemberRole final : public TrainingRole {
+class AllReduceRole final : public TrainingRole {
  public:
-  GroupMemberRole(net::Loop& loop, Membership& membership, net::Transport& transport, collective::Port& port,
-                  job::Job job, OpenedStream stream, std::unique_ptr<ShardFiles> files,
-                  const RoleOptions& options, const LeatMpiModule* mpi)
+  AllReduceRole(net::Loop& loop, Membership& membership, net::Transport& transport, collective::Port& port,
+                job::Job job, OpenedStream stream, std::unique_ptr<ShardFiles> files,
+                const RoleOptions& options, const LeatMpiModule* mpi)
       : TrainingRole(loop, membership, std::move(job), std::move(stream), options),
         transport_(transport),
         port_(port),
@@ -63,7 +60,7 @@ class GroupMemberRole final : public TrainingRole {
             [this]() -> const protocol::View& { return machine_.view(); }) {
     reducer_.RecordTo(track_);
   }
-  ~GroupMemberRole() override { shard_files_->Abort(); }
+  ~AllReduceRole() override { shard_files_->Abort(); }
 
   Status Run() {
     machine_.OnJoined(membership_.node(), membership_.joined().term);
@@ -76,13 +73,6 @@ class GroupMemberRole final : public TrainingRole {
   }
 
  private:
-  // On the loop, as long as this is there.
-  void Post(std::function<void()> work) {
-    loop_.Post([this, here = here_, work = std::move(work)] {
-      if (*here && !membership_.over()) work();
-    });
-  }
-
   // ---- control plane
   void Leave() {
     leaving_ = true;
@@ -99,12 +89,13 @@ class GroupMemberRole final : public TrainingRole {
   void OnHeartbeatReply(const protocol::WorkerHeartbeatReply& reply) override {
     if (const auto told = ShardFiles::Told(reply)) shard_files_->Redirect(*told, membership_.coordinator());
     PrepareSave(reply.checkpoint);
-    Do(machine_.OnHeartbeatReply(reply));
+    ExecuteAll(machine_.OnHeartbeatReply(reply));
     Predict(reply, machine_.term(), machine_.view());
   }
-  void OnSplitReady(uint64_t lease) override { Do(machine_.OnSplitReady(lease)); }
-  void OnSplitFailed(uint64_t lease) override { Do(machine_.OnSplitFailed(lease)); }
+  void OnSplitReady(uint64_t lease) override { ExecuteAll(machine_.OnSplitReady(lease)); }
+  void OnSplitFailed(uint64_t lease) override { ExecuteAll(machine_.OnSplitFailed(lease)); }
   bool MayScore() const override { return machine_.holds() && !computing_; }
+  bool Busy() const override { return computing_.has_value(); }
 
   // The order comes some steps before the one that is saved.
   void PrepareSave(const std::optional<protocol::CheckpointOrder>& order) {
@@ -116,23 +107,18 @@ class GroupMemberRole final : public TrainingRole {
   }
 
   // ---- actions of the machine
-  void Do(const protocol::GroupMemberActions& actions) {
-    for (const auto& action : actions) {
-      if (membership_.over()) return;
-      std::visit([this](const auto& a) { Act(a); }, action);
-    }
-    input_flow_.OnReady(loop_.Now(), splits_.size(), computing_.has_value());
-    membership_.Update();
+  void ExecuteAll(const protocol::GroupMemberActions& actions) {
+    TrainingRole::ExecuteAll(actions, [this](const auto& action) { Execute(action); });
   }
 
-  using TrainingRole::Act;
-  void Act(const protocol::DropSplit& a) {
-    if (computing_ != a.lease) return TrainingRole::Act(a);
+  using TrainingRole::Execute;
+  void Execute(const protocol::DropSplit& a) {
+    if (computing_ != a.lease) return TrainingRole::Execute(a);
     wanted_.erase(a.lease);
     if (auto node = splits_.extract(a.lease)) dropped_ = std::move(node.mapped());
   }
 
-  void Act(const protocol::LeaveGroup&) {
+  void Execute(const protocol::LeaveGroup&) {
     reducer_.SetGroup(nullptr);
     EndWait();  // the reduction will not say that it is over
     // Operations that MPI has begun end with this role.
@@ -142,7 +128,7 @@ class GroupMemberRole final : public TrainingRole {
     retired_.push_back(std::move(group_));
     Post([this] { retired_.clear(); });
   }
-  void Act(const protocol::JoinGroup& a) {
+  void Execute(const protocol::JoinGroup& a) {
     std::vector<std::string> addresses;
     for (const auto& member : a.members) addresses.push_back(member.address);
     spdlog::info("group {}: rank {} of {}{}", a.group, a.rank, a.members.size(), mpi_ ? ", by MPI" : "");
@@ -150,8 +136,8 @@ class GroupMemberRole final : public TrainingRole {
       if (membership_.over()) return;
       if (!status.ok()) spdlog::warn("group {}: {}", group, status.ToString());
       if (status.ok()) reducer_.SetGroup(group_.get());
-      NoteUnreachable(group);
-      Do(machine_.OnConnected(group, status));
+      ReportUnreachable(group);
+      ExecuteAll(machine_.OnConnected(group, status));
     };
     in_turns_ = !ThreadToSpare(addresses[a.rank], addresses);
     if (mpi_ != nullptr) return JoinMpi(a, formed);
@@ -161,7 +147,7 @@ class GroupMemberRole final : public TrainingRole {
     // In one shot there is nothing to be moved while this member computes.
     in_turns_ = in_turns_ || (group_->supports_gather_only() && !job_.strategy.deterministic);
   }
-  void NoteUnreachable(uint64_t group) {
+  void ReportUnreachable(uint64_t group) {
     if (group_ == nullptr || !group_->unreachable()) return;
     machine_.OnUnreachable(group, *group_->unreachable());
   }
@@ -184,17 +170,19 @@ class GroupMemberRole final : public TrainingRole {
     if (!outcome.ok()) group_->Abort(outcome);
     return outcome;
   }
-  void Act(const protocol::BroadcastState& a) {
-    step::BroadcastState(
-        *group_, a.holder, machine_.state(),
-        [this, group = a.group](Result<protocol::GroupMember::Snapshot> state) {
-          if (!state.ok()) NoteUnreachable(group);
-          auto shared = std::make_shared<Result<protocol::GroupMember::Snapshot>>(std::move(state));
-          WhenIdle([this, group, shared] { Do(machine_.OnStateReceived(group, std::move(*shared))); });
-        });
+  void Execute(const protocol::BroadcastState& a) {
+    step::BroadcastState(*group_, a.holder, machine_.state(),
+                         [this, group = a.group](Result<protocol::GroupMember::Snapshot> state) {
+                           if (!state.ok()) ReportUnreachable(group);
+                           auto shared =
+                               std::make_shared<Result<protocol::GroupMember::Snapshot>>(std::move(state));
+                           WhenIdle([this, group, shared] {
+                             ExecuteAll(machine_.OnStateReceived(group, std::move(*shared)));
+                           });
+                         });
   }
 
-  void Act(const protocol::ComputeLane& a) {
+  void Execute(const protocol::ComputeLane& a) {
     const PreparedSplit* split = splits_.at(a.lease).get();
     computing_ = a.lease;
     const auto compute = [this, a, split, epoch = reducer_.epoch(), batches = progress_.steps] {
@@ -230,22 +218,22 @@ class GroupMemberRole final : public TrainingRole {
     for (auto& work : std::exchange(when_idle_, {})) {
       if (!membership_.over()) work();
     }
-    const auto go_on = [this, token = a.token, outcome] {
-      if (!membership_.over()) Do(machine_.OnComputed(token, outcome));
+    const auto next = [this, token = a.token, outcome] {
+      if (!membership_.over()) ExecuteAll(machine_.OnComputed(token, outcome));
     };
-    predictions_ == nullptr ? go_on() : predictions_->WhenRoom(go_on);
+    predictions_ == nullptr ? next() : predictions_->WhenRoom(next);
   }
-  void Act(const protocol::ReduceStep& a) {
+  void Execute(const protocol::ReduceStep& a) {
     group_wait_.Begin(loop_.Now());
     reducer_.Reduce(a, [this, token = a.token, group = a.group](Result<protocol::ReducedStep> step) {
       EndWait();
       if (!step.ok()) spdlog::warn("step: {}", step.status().ToString());
-      NoteUnreachable(group);
+      ReportUnreachable(group);
       if (membership_.over()) return;
       if (step.ok() && gradients_.wanted()) gradients_.Take(parameters_);
       const auto actions = machine_.OnReduced(token, std::move(step));
       reducer_.Release();
-      Do(actions);
+      ExecuteAll(actions);
     });
   }
   void EndWait() {
@@ -261,19 +249,20 @@ class GroupMemberRole final : public TrainingRole {
   }
 
   // ---- files
-  void Act(const protocol::LoadSlices& a) {
+  void Execute(const protocol::LoadSlices& a) {
     files_.Post([this, orders = a.orders] {
-      shard_files_->Load(
-          orders, table_, job_.optimizer,
-          [this](const protocol::SliceOrder& order, Result<protocol::Slice> loaded) {
-            const auto slice = std::make_shared<Result<protocol::Slice>>(std::move(loaded));
-            Post([this, order, slice] {
-              WhenIdle([this, order, slice] { Do(machine_.OnSliceLoaded(order, std::move(*slice))); });
-            });
-          });
+      shard_files_->Load(orders, table_, job_.optimizer,
+                         [this](const protocol::SliceOrder& order, Result<protocol::Slice> loaded) {
+                           const auto slice = std::make_shared<Result<protocol::Slice>>(std::move(loaded));
+                           Post([this, order, slice] {
+                             WhenIdle([this, order, slice] {
+                               ExecuteAll(machine_.OnSliceLoaded(order, std::move(*slice)));
+                             });
+                           });
+                         });
     });
   }
-  void Act(const protocol::SaveShard& a) {
+  void Execute(const protocol::SaveShard& a) {
     files_.Post([this, a]() mutable {
       const auto read = [] {};  // the machine keeps no copies
       timeline::Scope scope(files_track_, timeline::Kind::kCheckpoint);
@@ -318,15 +307,15 @@ class GroupMemberRole final : public TrainingRole {
 
 }  // namespace
 
-Status RunGroupMember(net::Loop& loop, Membership& membership, net::Transport& transport,
-                      collective::Port& port, job::Job job, OpenedStream stream,
-                      std::unique_ptr<ShardFiles> files, const RoleOptions& options) {
+Status RunAllReduceWorker(net::Loop& loop, Membership& membership, net::Transport& transport,
+                          collective::Port& port, job::Job job, OpenedStream stream,
+                          std::unique_ptr<ShardFiles> files, const RoleOptions& options) {
   const LeatMpiModule* mpi = nullptr;
   if (job.strategy.mpi) {
     LEAT_ASSIGN_OR_RETURN(mpi, collective::LoadMpi());
   }
-  return GroupMemberRole(loop, membership, transport, port, std::move(job), std::move(stream),
-                         std::move(files), options, mpi)
+  return AllReduceRole(loop, membership, transport, port, std::move(job), std::move(stream), std::move(files),
+                       options, mpi)
       .Run();
 }
 

@@ -1,4 +1,4 @@
-#include "run/roles/follower_role.h"
+#include "run/roles/follow/follower_role.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -81,13 +81,13 @@ class FollowerRole {
                                if (answer == nullptr) return;
                                if (answer->drain && !std::exchange(leaves_, true))
                                  spdlog::info("told to leave");
-                               Do(machine_.OnHeartbeatReply(loop_.Now(), *answer));
+                               ExecuteAll(machine_.OnHeartbeatReply(loop_.Now(), *answer));
                              },
                          .on_leave = [this] { Leave(); },
                          .urgent = [this] { return machine_.HeartbeatUrgent(); },
                          .steady = [this] { return machine_.asked() || machine_.progress().rounds > 0; },
                          .next_timer = [this] { return machine_.next_timer(); },
-                         .on_timer = [this](Time now) { Do(machine_.OnTimer(now)); }});
+                         .on_timer = [this](Time now) { ExecuteAll(machine_.OnTimer(now)); }});
     loop_.Cancel(watch_);
     machine_.Abort();
     return outcome;
@@ -99,7 +99,7 @@ class FollowerRole {
  private:
   void Leave() {
     leaves_ = true;
-    Do(machine_.Leave());
+    ExecuteAll(machine_.Leave());
     loop_.After(kLeaveWait, [this] {
       if (!membership_.over()) membership_.Stop(false);
     });
@@ -115,32 +115,32 @@ class FollowerRole {
                                   : "slices are on no server now");
   }
 
-  void Do(const protocol::FollowerActions& actions) {
+  void ExecuteAll(const protocol::FollowerActions& actions) {
     for (const auto& action : actions) {
       if (membership_.over()) return;
-      std::visit([this](const auto& a) { Act(a); }, action);
+      std::visit([this](const auto& one) { Execute(one); }, action);
     }
     membership_.Update();
   }
-  void Act(const protocol::SendPush& a) { client_.Send(a); }
-  void Act(const protocol::Disconnect& a) { client_.Disconnect(a.server); }
-  void Act(const protocol::BeginRound&) {
+  void Execute(const protocol::SendPush& a) { client_.Send(a); }
+  void Execute(const protocol::Disconnect& a) { client_.Disconnect(a.server); }
+  void Execute(const protocol::BeginRound&) {
     parameters_ = sink_.Begin();
     client_.ReceiveInto(parameters_);
-    Do(machine_.OnRoom(loop_.Now(), parameters_ != nullptr ? &parameters_->held() : nullptr));
+    ExecuteAll(machine_.OnRoom(loop_.Now(), parameters_ != nullptr ? &parameters_->held() : nullptr));
   }
-  void Act(const protocol::CompleteRound& a) {
+  void Execute(const protocol::CompleteRound& a) {
     connected_.Set(true, "");
     sink_.Complete(std::exchange(parameters_, nullptr), a.asked, a.changed);
   }
-  void Act(const protocol::StopRole& a) { membership_.Stop(a.evicted); }
+  void Execute(const protocol::StopRole& a) { membership_.Stop(a.evicted); }
 
   void OnReply(NodeId server, const protocol::PushReply& reply) {
-    Do(machine_.OnPushReply(loop_.Now(), server, reply));
+    ExecuteAll(machine_.OnPushReply(loop_.Now(), server, reply));
   }
   void OnFailed(NodeId server, uint64_t sequence, const Status& why) {
     spdlog::debug("pull from server {}: {}", server.value, why.ToString());
-    Do(machine_.OnPushFailed(loop_.Now(), server, sequence));
+    ExecuteAll(machine_.OnPushFailed(loop_.Now(), server, sequence));
   }
 
   net::Loop& loop_;

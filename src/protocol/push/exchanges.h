@@ -1,0 +1,120 @@
+// A worker's requests to servers, until they are answered or the view makes them obsolete.
+//
+// Invariants: exchanges are ordered by server, one for each; open() of them are part of the current pull or
+// push and not answered. `first` to `end` are the indices of the server's slices in the newest view. A
+// request that a sender may still hold is never changed, but copied. Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "protocol/actions.h"
+#include "protocol/push/retries.h"
+#include "protocol/push/slice_versions.h"
+
+namespace leat::protocol {
+
+// A request to one server, repeated until it is answered or the view makes it obsolete. Sized to one cache
+// line, because a simulator has tens of thousands of them.
+struct alignas(64) Exchange {
+  NodeId server;
+  std::shared_ptr<PushRequest> request;
+  Time sent{0};
+  Time at{0};                      // in flight: when to give up; else when to send again
+  const Member* member = nullptr;  // the server in the view; null: not there
+  uint32_t first = 0, end = 0;     // indices of its slices
+  bool contacted = false;          // there may be a connection to it
+  bool open = false;               // part of the current pull or push, and not answered
+  bool in_flight = false;          // open: it is sent, and its reply is awaited
+  // The reply waits for a version.
+  bool waits() const { return request->want_values && request->version_wanted > 0; }
+};
+
+class Exchanges {
+ public:
+  // Slices of requests that a newer view has made obsolete.
+  struct Dropped {
+    std::vector<SliceRef> untaken;  // a push has them, and they are live on another server
+    bool any_lost = false;          // there were others
+  };
+
+  // The arguments outlive it.
+  Exchanges(SliceVersions& versions, Retries& retries, WorkerOutbox& outbox)
+      : versions_(versions), retries_(retries), outbox_(outbox) {}
+  void OnJoined(NodeId node) { node_ = node; }
+
+  // ---- the view
+  const View& view() const { return *view_; }
+  bool ready() const { return ready_; }  // the view is, and contains the slices of the table
+  // Gives up exchanges that the newer view makes obsolete. To be called before SetView.
+  Dropped DropObsolete(const View& newer);
+  // Makes an exchange for each server with slices, in addition to open ones, and arranges the slices.
+  void SetView(const Shared<View>& newer);
+
+  // ---- the next requests
+  std::vector<Exchange>& all() { return exchanges_; }
+  const std::vector<Exchange>& all() const { return exchanges_; }
+  size_t open() const { return open_; }
+  Exchange& With(NodeId server);
+  // Starts a request without slices.
+  PushRequest& Open(Exchange* exchange, Disposition disposition);
+  void AddSlice(Exchange* exchange, uint32_t index, uint64_t version, Disposition disposition);
+  // Adds pulls of the slices for which `wanted` is true, by index.
+  template <class Wanted>
+  void AddPulls(const Wanted& wanted) {
+    for (Exchange& exchange : exchanges_) {
+      for (uint32_t index = exchange.first; index < exchange.end; ++index) {
+        if (wanted(index)) AddSlice(&exchange, index, 0, Disposition::kPull);
+      }
+    }
+  }
+  // Sends the open requests as a new pull or push.
+  void SendOpen(Time now);
+
+  // ---- answers
+  uint64_t first_sequence() const { return first_sequence_; }  // first one in the current pull or push
+  // Usually all servers are asked at once, in order, so the sequence gives the index. Null if it does not.
+  const Exchange* Asked(NodeId server, uint64_t sequence) const;
+  // The exchange in flight that this answers, or null.
+  Exchange* Find(NodeId server, uint64_t sequence);
+  // True if no other one is open.
+  bool Close(Exchange* exchange);
+  void OnFailed(Time now, Exchange* exchange);
+  // Repeats requests that timed out, or are due. A worker that leaves does not send again.
+  void RepeatLate(Time now, bool leaving);
+  Time next_timer() const;
+  // Failing servers with an open request.
+  std::vector<NodeId> Unreachable(Time now) const;
+
+  // ---- the end
+  // The earliest time at which the open requests may be given up, because they have had time to arrive. None
+  // if a reply will come without waiting for others; one that leaves also gives up servers that it does not
+  // reach.
+  std::optional<Time> InterruptibleFrom(bool leaving) const;
+  // Whether the open requests have arrived is unknown then, and so are the values that they would return.
+  void GiveUp();
+  void Stop();
+
+ private:
+  static PushRequest& Fresh(Exchange* exchange);
+  static PushRequest& Own(Exchange* exchange);
+  std::vector<Exchange>::iterator PositionOf(NodeId server);
+  void Send(Time now, Exchange* exchange);
+  void RepeatAfter(Time now, Exchange* exchange, Duration pause);
+  void DropConnection(Exchange* exchange);
+
+  std::vector<Exchange> exchanges_;  // exchanges of an earlier pull or push are not open
+  size_t open_ = 0;
+  uint64_t first_sequence_ = 0;
+  SliceVersions& versions_;
+  Retries& retries_;
+  WorkerOutbox& outbox_;
+  bool ready_ = false;
+  uint64_t last_sequence_ = 0;
+  NodeId node_;
+  Shared<View> view_ = View();
+};
+
+}  // namespace leat::protocol
