@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "protocol/cut.h"
-#include "protocol/slices.h"
 #include "lab/sim/cluster/cluster.h"
 #include "lab/sim/workload.h"
+#include "protocol/cut.h"
+#include "protocol/slices.h"
 
 namespace leat::sim {
 

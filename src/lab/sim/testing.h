@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "protocol/cut.h"
-#include "lab/sim/cluster/disk.h"
+#include "lab/sim/checkpoints/disk.h"
 #include "lab/sim/workload.h"
+#include "protocol/cut.h"
 
 namespace leat::sim {
 

@@ -1,0 +1,60 @@
+// Hands each action of a process's machine to the concern that executes it.
+//
+// The actions of one input are executed in order, as long as the process is in the incarnation that wanted
+// them.
+#pragma once
+
+#include <vector>
+
+#include "lab/sim/members/role_process.h"
+#include "protocol/allreduce/group_member.h"
+#include "protocol/server/server.h"
+#include "protocol/worker/worker.h"
+
+namespace leat::sim {
+
+class ComputeTasks;
+class ForwardMessages;
+class GroupMembers;
+class MoveTransfers;
+class PushMessages;
+class RoleProcesses;
+class ShardFiles;
+class SplitInputs;
+
+class ActionExecutor {
+ public:
+  ActionExecutor(RoleProcesses& members, ShardFiles& shards, SplitInputs& inputs, ComputeTasks& compute,
+                 PushMessages& pushes, MoveTransfers& moves, ForwardMessages& forwards, GroupMembers& groups)
+      : members_(members),
+        shards_(shards),
+        inputs_(inputs),
+        compute_(compute),
+        pushes_(pushes),
+        moves_(moves),
+        forwards_(forwards),
+        groups_(groups) {}
+
+  // Actions of a worker, and of a member of a group. A heartbeat that has become urgent follows.
+  void Execute(const ProcessPtr& p, const protocol::WorkerActions& actions);
+  void Execute(const ProcessPtr& p, const protocol::GroupMemberActions& actions);
+  // Actions of a server.
+  void Execute(const ProcessPtr& p, const std::vector<protocol::ServerAction>& actions);
+  void Execute(const ProcessPtr& p, const std::vector<protocol::MoveAction>& actions);
+  void Execute(const ProcessPtr& p, const std::vector<protocol::ForwardAction>& actions);
+
+ private:
+  template <class Actions>
+  void ExecuteAll(const ProcessPtr& p, const Actions& actions);
+
+  RoleProcesses& members_;
+  ShardFiles& shards_;
+  SplitInputs& inputs_;
+  ComputeTasks& compute_;
+  PushMessages& pushes_;
+  MoveTransfers& moves_;
+  ForwardMessages& forwards_;
+  GroupMembers& groups_;
+};
+
+}  // namespace leat::sim

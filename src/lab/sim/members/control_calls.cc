@@ -1,0 +1,62 @@
+#include "lab/sim/members/control_calls.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lab/sim/members/role_process.h"
+#include "lab/sim/succession/coordinator_processes.h"
+#include "lab/sim/succession/standby_processes.h"
+
+namespace leat::sim {
+
+using namespace protocol;
+
+void ControlCalls::Call(const std::shared_ptr<Process>& from, ControlRequest request,
+                        std::function<void(std::optional<ControlReply>)> answer) {
+  ++world_.messages;
+  const Duration least = world_.options.worker_link.latency;
+  auto answered = std::make_shared<bool>(false);
+  const uint32_t address = from->contact;
+  const auto once = [this, from, address, answered, answer = std::move(answer)](
+                        Duration delay, std::optional<ControlReply> reply) {
+    world_.ScheduleIn(from, delay, [this, from, address, answered, answer, reply = std::move(reply)] {
+      if (std::exchange(*answered, true)) return;
+      const auto* refusal = reply ? std::get_if<Refusal>(&*reply) : nullptr;
+      const bool standby = refusal != nullptr && refusal->status.code() == Code::kUnavailable;
+      const uint32_t next =
+          world_.OwnDirectories() ? (address + 1) % (1 + world_.options.coordinator_standbys) : 1 - address;
+      if ((!reply || standby) && from->contact == address &&
+          (world_.OwnDirectories() || coordinators_.At(next)))
+        from->contact = next;
+      answer(standby ? std::nullopt : reply);
+    });
+  };
+  once(5 * world_.options.heartbeat_interval, std::nullopt);
+  const auto cut = [this, from, address] {
+    return world_.now() < std::max(from->cut_off_until, from->cut_from_until[address]);
+  };
+  if (world_.Chance(world_.options.faults.lost) || cut()) return;
+  world_.queue.After(world_.Latency(least), [this, least, address, cut, request = std::move(request), once] {
+    const auto c = coordinators_.At(address);
+    if (const auto s = standbys_.At(address); s && s->alive) {
+      return world_.ScheduleIn(s, Duration(0), [this, s, least, cut, request, once] {
+        ControlReply reply = standbys_.Answer(s, request);
+        if (!world_.Chance(world_.options.faults.lost) && !cut())
+          once(world_.Latency(least), std::move(reply));
+      });
+    }
+    if (!c || !c->alive) return once(world_.Latency(least), std::nullopt);
+    world_.ScheduleIn(c, Duration(0),
+                      [this, least, c, cut, request = ControlRequest(request), once]() mutable {
+                        const uint64_t call = ++last_call_;
+                        c->calls[call] = [this, least, cut, once](ControlReply reply) {
+                          ++world_.messages;
+                          const bool lost = world_.Chance(world_.options.faults.lost) || cut();
+                          if (!lost) once(world_.Latency(least), std::move(reply));
+                        };
+                        coordinators_.OnRequest(c, call, std::move(request));
+                      });
+  });
+}
+
+}  // namespace leat::sim

@@ -1,0 +1,34 @@
+// Calls of the control plane: from a process to the coordinator, or standby, that it takes for the newest.
+//
+// Every call is answered exactly once: with the reply, or with none if it was lost or late, or nobody was
+// there. A process that is not answered tries the next address.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "lab/sim/cluster/world.h"
+#include "protocol/messages_control.h"
+
+namespace leat::sim {
+
+class CoordinatorProcesses;
+class StandbyProcesses;
+
+class ControlCalls {
+ public:
+  ControlCalls(World& world, CoordinatorProcesses& coordinators, StandbyProcesses& standbys)
+      : world_(world), coordinators_(coordinators), standbys_(standbys) {}
+
+  void Call(const std::shared_ptr<Process>& from, protocol::ControlRequest request,
+            std::function<void(std::optional<protocol::ControlReply>)> answer);
+
+ private:
+  World& world_;
+  CoordinatorProcesses& coordinators_;
+  StandbyProcesses& standbys_;
+  uint64_t last_call_ = 0;
+};
+
+}  // namespace leat::sim
