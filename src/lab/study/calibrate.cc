@@ -11,20 +11,20 @@
 #include <utility>
 
 #include "base/processors.h"
+#include "base/threads/thread.h"
 #include "compute/engine/devices/topology.h"
+#include "compute/optim/init.h"
 #include "job/precision.h"
+#include "net/frames/frame.h"
+#include "net/tcp/tcp.h"
+#include "protocol/parameters.h"
 #include "run/launcher/signals.h"
 #include "run/launcher/token.h"
-#include "net/tcp/tcp.h"
-#include "compute/optim/init.h"
-#include "protocol/parameters.h"
-#include "train/ps/client.h"
-#include "train/ps/server_shell.h"
 #include "run/roles/input/split_loader.h"
 #include "run/roles/role.h"
+#include "train/ps/client.h"
+#include "train/ps/server_shell.h"
 #include "train/step/trainer.h"
-#include "base/threads/thread.h"
-#include "net/frames/frame.h"
 
 namespace leat::study {
 

@@ -9,8 +9,8 @@
 
 #include "compute/engine/plan.h"
 #include "job/job.h"
-#include "run/launcher/security.h"
 #include "lab/study/profile.h"
+#include "run/launcher/security.h"
 
 namespace leat::study {
 

@@ -6,11 +6,11 @@
 
 #include "base/encoding/hex.h"
 #include "base/exit_status.h"
+#include "base/fields/json.h"
 #include "base/json/text.h"
 #include "base/read_file.h"
 #include "base/rng.h"
 #include "base/text.h"
-#include "base/fields/json.h"
 
 namespace leat::study {
 

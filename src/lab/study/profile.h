@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/status.h"
 #include "base/fields/fields.h"
+#include "base/status.h"
 #include "job/job.h"
 #include "lab/sim/cluster/cluster.h"
 

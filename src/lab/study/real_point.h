@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "lab/hosts/hosts.h"
+#include "lab/study/measurement.h"
 #include "run/launcher/processes.h"
-#include "lab/study/target.h"
 
 namespace leat::study {
 

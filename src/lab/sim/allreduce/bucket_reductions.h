@@ -5,7 +5,7 @@
 #pragma once
 
 #include "lab/sim/allreduce/group_parts.h"
-#include "lab/sim/events/slab.h"
+#include "lab/sim/events/memory.h"
 #include "lab/sim/members/role_process.h"
 #include "protocol/allreduce/reduction.h"
 

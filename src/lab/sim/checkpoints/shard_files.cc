@@ -8,8 +8,8 @@
 #include "lab/sim/invariants.h"
 #include "lab/sim/members/action_executor.h"
 #include "lab/sim/members/role_processes.h"
-#include "lab/sim/push/push_check.h"
 #include "lab/sim/push/server_processes.h"
+#include "lab/sim/slices/slice_check.h"
 
 namespace leat::sim {
 

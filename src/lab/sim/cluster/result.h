@@ -75,7 +75,7 @@ struct FaultCounts {
 };
 
 struct OutageCounts {
-  uint64_t pauses = 0;  // of processes
+  uint64_t pauses = 0;  // processes that stopped
   uint64_t isolations = 0;
   uint64_t cuts = 0;  // cuts between a worker and a server
 };

@@ -1,5 +1,5 @@
-// What all concerns of a virtual cluster share: the options of the run, virtual time, random numbers, and
-// whether the run is over.
+// The world that all concerns of a virtual cluster share: the options of the run, virtual time, random
+// numbers, and whether the run is over.
 //
 // The order of events and of random draws is the run: a concern that draws one number more, or schedules an
 // event earlier, changes the results of every seed. Not thread-safe.

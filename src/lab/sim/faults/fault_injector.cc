@@ -4,9 +4,9 @@
 #include <string>
 #include <utility>
 
-#include "lab/sim/faults/admin_commands.h"
 #include "lab/sim/faults/outages.h"
 #include "lab/sim/members/action_executor.h"
+#include "lab/sim/members/control_calls.h"
 #include "lab/sim/members/role_processes.h"
 #include "lab/sim/succession/coordinator_hosts.h"
 

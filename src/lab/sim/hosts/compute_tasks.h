@@ -4,7 +4,7 @@
 // joined again meanwhile drops it.
 #pragma once
 
-#include "lab/sim/events/slab.h"
+#include "lab/sim/events/memory.h"
 #include "lab/sim/members/role_process.h"
 #include "protocol/worker/worker.h"
 

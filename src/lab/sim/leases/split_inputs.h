@@ -4,7 +4,7 @@
 // random time. Parts share the source's link with other workers, and the worker's with other messages.
 #pragma once
 
-#include "lab/sim/events/slab.h"
+#include "lab/sim/events/memory.h"
 #include "lab/sim/members/role_process.h"
 #include "protocol/actions.h"
 #include "protocol/worker/worker.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "lab/sim/events/slab.h"
+#include "lab/sim/events/memory.h"
 #include "lab/sim/members/role_process.h"
 #include "protocol/server/server.h"
 #include "protocol/worker/worker.h"

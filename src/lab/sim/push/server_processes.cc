@@ -6,7 +6,6 @@
 #include "base/check.h"
 #include "lab/sim/faults/fault_injector.h"
 #include "lab/sim/members/role_processes.h"
-#include "lab/sim/push/push_check.h"
 #include "lab/sim/push/push_messages.h"
 #include "lab/sim/slices/forward_messages.h"
 #include "lab/sim/slices/move_transfers.h"

@@ -1,20 +1,43 @@
-// Invariants of slices: an incarnation of a slice is updated on one server at a time, from where another has
-// left it (kSlicesOneWriter), and a run that a worker was told to be on a slice stays there through any
-// failover of its replicas (kSlicesTold).
+// Invariants of slices and of the pushes to them: an incarnation of a slice is updated on one server at a
+// time, from where another has left it (kSlicesOneWriter), and a run that a worker was told to be on a slice
+// stays there through any failover of its replicas (kSlicesTold).
 #pragma once
 
 #include <map>
+#include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "lab/sim/members/role_process.h"
 #include "protocol/cut.h"
+#include "protocol/ledger.h"
 #include "protocol/server/server.h"
 
 namespace leat::sim {
 
 class CoordinatorProcesses;
-class PushCheck;
+
+// Pushes: without steps, no run is applied twice to a slice (kPushAppliedOnce).
+class PushCheck {
+ public:
+  explicit PushCheck(World& world) : world_(world) {}
+
+  // An incarnation of a slice is restored with this ledger.
+  void OnLoaded(SliceId slice, Incarnation incarnation, std::vector<protocol::PartitionLedger> ledger);
+  void CheckApplied(const protocol::PushRequest& request, const std::vector<protocol::SliceReply>& replies);
+
+ private:
+  // The runs applied to one slice in one incarnation, by its server's replies.
+  struct Applied {
+    std::vector<protocol::PartitionLedger>
+        loaded;  // from the checkpoint that this incarnation was restored from
+    std::set<std::tuple<uint32_t, protocol::Position, uint32_t>> runs;  // partition, begin of the cut, run
+  };
+
+  World& world_;
+  std::map<std::pair<SliceId, Incarnation>, Applied> applied_;
+};
 
 // The versions of a server's slices.
 std::vector<protocol::SliceRef> VersionsOf(const World& world, const RoleProcess& server);

@@ -87,7 +87,8 @@ void SubscriberProcesses::Wake(const SubscriberPtr& s) {
   if (s->machine->next_timer() <= world_.now()) ExecuteAll(s, s->machine->OnTimer(world_.now()));
   if (!s->joined) return;
   if (!s->heartbeat_in_flight) {
-    const Duration gap = s->machine->HeartbeatUrgent() ? kUrgentSubscriberGap : world_.options.heartbeat_interval;
+    const Duration gap =
+        s->machine->HeartbeatUrgent() ? kUrgentSubscriberGap : world_.options.heartbeat_interval;
     if (s->last_heartbeat + gap <= world_.now()) return SendHeartbeat(s);
     WakeAt(s, s->last_heartbeat + gap);
   }

@@ -89,7 +89,7 @@ class CoordinatorHosts {
   std::vector<protocol::JournalRecord> records_;  // records of all journals, by number
   std::set<uint64_t> acted_on_;                   // numbers of records
   uint64_t acted_term_ = 0;
-  uint64_t restarts_ = 0;   // of coordinators and standbys
+  uint64_t restarts_ = 0;   // coordinators and standbys that died and start again
   uint64_t elections_ = 0;  // coordinators that the members have elected
   uint64_t sets_ = 0;       // sets of coordinators that a majority of the members has learned
 };

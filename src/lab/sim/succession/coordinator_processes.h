@@ -31,7 +31,7 @@ class LeaseCheck;
 class RoleProcesses;
 class SubscriberProcesses;
 
-// What a coordinator with a directory of its own has to agree on with its standbys.
+// The journal of a coordinator with a directory of its own, as far as its standbys have yet to agree.
 struct OwnJournal {
   OwnJournal(const protocol::ReplicationConfig& config, protocol::Electorate electorate)
       : replication(config, std::move(electorate)) {}

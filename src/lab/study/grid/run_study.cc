@@ -15,11 +15,11 @@
 #include "base/exit_status.h"
 #include "base/json/text.h"
 #include "base/text.h"
-#include "run/launcher/output/output_file.h"
-#include "run/launcher/processes.h"
 #include "lab/sim/events/distribution.h"
 #include "lab/study/profile.h"
 #include "lab/study/real_point.h"
+#include "run/launcher/output/output_file.h"
+#include "run/launcher/processes.h"
 
 namespace leat::study {
 

@@ -1,4 +1,4 @@
-#include "lab/study/target.h"
+#include "lab/study/measurement.h"
 
 #include <cmath>
 #include <stdexcept>
@@ -6,6 +6,24 @@
 #include "base/text.h"
 
 namespace leat::study {
+
+void ThroughputMeter::Add(Time now, uint64_t events) {
+  if (events <= seen_) return;
+  seen_ = events;
+  if (!begun_) begun_ = now;
+  if (now - *begun_ < warm_up_) return;
+  last_ = {now, events};
+  if (!first_) first_ = last_;
+}
+
+Duration ThroughputMeter::measured() const {
+  return first_ ? last_.at - first_->at : Duration(0);
+}
+
+std::optional<double> ThroughputMeter::rate() const {
+  if (measured() <= Duration(0)) return std::nullopt;
+  return static_cast<double>(last_.events - first_->events) / Seconds(measured());
+}
 
 std::string Target::Text() const {
   return Formatted("%s %.4g", figure.c_str(), value);
@@ -22,7 +40,7 @@ Target ParseTarget(const std::string& text) {
   return target;
 }
 
-void TargetWatch::Note(const report::JobStatus& status) {
+void TargetWatch::OnStatus(const report::JobStatus& status) {
   // The figure of a window that is not full may be luck.
   if (!target_ || reached_ || status.window < target_->window) return;
   const report::Quality& quality = status.quality;

@@ -1,5 +1,4 @@
-// Memory for many short-lived objects, each identified by an index. The most recently freed object is reused
-// first, because it is still in the cache. Not thread-safe.
+// Memory of a simulation: objects in transit, and a heap of huge pages.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +8,8 @@
 
 namespace leat::sim {
 
+// Memory for many short-lived objects, each identified by an index. The most recently freed object is reused
+// first, because it is still in the cache. Not thread-safe.
 template <class T>
 class Slab {
  public:
@@ -32,5 +33,11 @@ class Slab {
   uint32_t size_ = 0;
   std::vector<uint32_t> free_;
 };
+
+// Backs the heap with huge pages, for programs that access far more pages at random than the TLB covers. Like
+// GLIBC_TUNABLES=glibc.malloc.hugetlb=1, but set by the program itself. Lets the next `bytes` of the heap use
+// huge pages if the system provides them, and keeps them until the process ends. Memory is still allocated
+// page by page on demand. Call once at start, before there are threads.
+void HeapOfHugePages(size_t bytes);
 
 }  // namespace leat::sim

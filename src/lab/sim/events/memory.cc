@@ -1,13 +1,10 @@
-#include "lab/sim/events/huge_pages.h"
+#include "lab/sim/events/memory.h"
 
 #include <malloc.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <memory>
-#include <vector>
 
 namespace leat::sim {
 
