@@ -4,10 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "lab/sim/allreduce/group_check.h"
-#include "lab/sim/allreduce/group_connections.h"
-#include "lab/sim/allreduce/group_members.h"
-#include "lab/sim/allreduce/piece_messages.h"
+#include "lab/sim/cluster/concerns.h"
 
 namespace leat::sim {
 
@@ -22,7 +19,7 @@ constexpr double kShareOfFaults = 0.01;
 }  // namespace
 
 bool BucketReductions::OneShot(const RoleProcess& p) const {
-  return world_.options.reduce.one_shot && !world_.options.strategy.deterministic &&
+  return options_.reduce.one_shot && !options_.strategy.deterministic &&
          p.group_member->in.members.size() <= kMaxOneShotMembers;
 }
 
@@ -30,46 +27,46 @@ void BucketReductions::Start(const ProcessPtr& p, BucketRun::Kind kind, uint64_t
                              uint64_t bytes) {
   Membership& in = p->group_member->in;
   const bool sums = kind == BucketRun::Kind::kSums;
-  ReduceShape shape{.path = PathOf(sums && world_.options.strategy.deterministic, sums && OneShot(*p), bytes,
-                                   world_.options.reduce.exchange_bytes),
+  ReduceShape shape{.path = PathOf(sums && options_.strategy.deterministic, sums && OneShot(*p), bytes,
+                                   options_.reduce.exchange_bytes),
                     .members = static_cast<uint32_t>(in.members.size()),
                     .bytes = bytes,
-                    .piece_bytes = world_.options.reduce.piece_bytes,
-                    .eager_bytes = world_.options.reduce.eager_bytes};
+                    .piece_bytes = options_.reduce.piece_bytes,
+                    .eager_bytes = options_.reduce.eager_bytes};
   if (shape.path == ReducePath::kOneShot) shape.eager_bytes = kOneShotEagerBytes;
   const uint64_t bucket = in.next_bucket++;
   BucketRun& run =
       in.runs.emplace(bucket, BucketRun{kind, begin, end, Reduction(shape, in.rank)}).first->second;
-  connections_.Within(p);
+  all_.connections.Within(p);
   run.reduction.Begin();
   if (!in.early.empty()) {
     // Messages that arrived before.
     std::vector<uint32_t> come;
     std::erase_if(in.early, [&](uint32_t m) {
-      if (pieces_[m].bucket != bucket) return false;
+      if (all_.pieces[m].bucket != bucket) return false;
       come.push_back(m);
       return true;
     });
     bool fits = true;
     for (const uint32_t m : come) {
       fits = fits && Accept(p, &run, m);
-      pieces_.Free(m);
+      all_.pieces.Free(m);
     }
-    if (!fits) return connections_.Break(p, Status(Code::kDataLoss, "a member sent an invalid piece"));
+    if (!fits) return all_.connections.Break(p, Status(Code::kDataLoss, "a member sent an invalid piece"));
   }
   Proceed(p, bucket);
 }
 
 bool BucketReductions::Take(const ProcessPtr& p, uint32_t m) {
-  const Piece& piece = pieces_[m];
-  if (piece.kind == Piece::Kind::kCall) return connections_.TakeCall(p, m);
+  const Piece& piece = all_.pieces[m];
+  if (piece.kind == Piece::Kind::kCall) return all_.connections.TakeCall(p, m);
   if (piece.kind == Piece::Kind::kAnswer) {
-    connections_.TakeAnswer(p, piece);
+    all_.connections.TakeAnswer(p, piece);
     return false;
   }
   Membership& in = p->group_member->in;
   if (in.On(piece.connection) == nullptr || in.broken) return false;
-  if (world_.options.check) group_check_.CheckPiece(*p, piece);
+  if (options_.check) all_.group_check.CheckPiece(*p, piece);
   const auto run = in.runs.find(piece.bucket);
   if (run == in.runs.end() && piece.bucket >= in.next_bucket) {
     in.early.push_back(m);
@@ -78,13 +75,13 @@ bool BucketReductions::Take(const ProcessPtr& p, uint32_t m) {
   if (run != in.runs.end() && Accept(p, &run->second, m)) {
     Proceed(p, run->first);
   } else if (run != in.runs.end() || piece.kind == Piece::Kind::kData) {
-    connections_.Break(p, Status(Code::kDataLoss, "a member sent an invalid piece"));
+    all_.connections.Break(p, Status(Code::kDataLoss, "a member sent an invalid piece"));
   }
   return false;
 }
 
 bool BucketReductions::Accept(const ProcessPtr& p, BucketRun* run, uint32_t m) {
-  const Piece& piece = pieces_[m];
+  const Piece& piece = all_.pieces[m];
   Reduction& reduction = run->reduction;
   const uint32_t rank = p->group_member->in.On(piece.connection)->rank;
   if (piece.kind == Piece::Kind::kReady) {
@@ -123,9 +120,9 @@ void BucketReductions::Proceed(const ProcessPtr& p, uint64_t bucket) {
         break;
       case ReduceAction::Kind::kReady: {
         Membership::Peer* peer = in.Find(action.hop.peer);
-        const uint32_t m = pieces_.New(p, Piece::Kind::kReady, *peer);
-        pieces_[m].bucket = bucket;
-        pieces_.Send(p, m, &peer->there, kShareOfFaults);
+        const uint32_t m = all_.pieces.New(p, Piece::Kind::kReady, *peer);
+        all_.pieces[m].bucket = bucket;
+        all_.pieces.Send(p, m, &peer->there, kShareOfFaults);
         break;
       }
       case ReduceAction::Kind::kFinished: {
@@ -133,8 +130,8 @@ void BucketReductions::Proceed(const ProcessPtr& p, uint64_t bucket) {
         if (run.reduction.shape().path == ReducePath::kOneShot && Carries(run))
           KeepContributions(p.get(), &run);
         in.runs.erase(bucket);
-        if (kind == BucketRun::Kind::kState) return groups_.OnStateShared(p);
-        if (in.reducing && in.runs.empty()) groups_.OnReduced(p);
+        if (kind == BucketRun::Kind::kState) return all_.groups.OnStateShared(p);
+        if (in.reducing && in.runs.empty()) all_.groups.OnReduced(p);
         return;
       }
     }
@@ -181,8 +178,8 @@ void BucketReductions::Combine(RoleProcess* p, BucketRun* run, const ReduceActio
 void BucketReductions::SendHop(const ProcessPtr& p, uint64_t bucket, BucketRun* run, const Hop& hop) {
   Membership::Peer* peer = p->group_member->in.Find(hop.peer);
   const PieceRange range = run->reduction.piece(hop.piece);
-  const uint32_t m = pieces_.New(p, Piece::Kind::kData, *peer);
-  Piece& piece = pieces_[m];
+  const uint32_t m = all_.pieces.New(p, Piece::Kind::kData, *peer);
+  Piece& piece = all_.pieces[m];
   piece.bucket = bucket;
   piece.bucket_bytes = run->reduction.shape().bytes;
   piece.phase = hop.phase;
@@ -193,31 +190,31 @@ void BucketReductions::SendHop(const ProcessPtr& p, uint64_t bucket, BucketRun* 
     const float* from = p->group_member->sums.data() + run->begin + range.begin / sizeof(float);
     piece.payload = std::make_shared<const std::vector<float>>(from, from + range.bytes / sizeof(float));
   }
-  if (world_.Chance(world_.options.faults.lost * kShareOfFaults)) {
+  if (Chance(options_.faults.lost * kShareOfFaults)) {
     // Lost silently: both only notice their timeouts. Otherwise the connection breaks.
-    pieces_.Free(m);
-    if (!world_.rng.Chance(0.3)) {
-      connections_.NotifyLost(p->slot, peer->connection, p->host->latency, "connection lost");
-      connections_.NotifyLost(peer->slot, peer->connection, p->host->latency, "connection lost");
+    all_.pieces.Free(m);
+    if (!rng_.Chance(0.3)) {
+      all_.connections.NotifyLost(p->slot, peer->connection, p->host->latency, "connection lost");
+      all_.connections.NotifyLost(peer->slot, peer->connection, p->host->latency, "connection lost");
     }
     return run->reduction.Sent(hop);
   }
-  if (world_.Chance(world_.options.faults.duplicated * kShareOfFaults)) {
-    const uint32_t copy = pieces_.New(p, Piece::Kind::kData, *peer);
-    pieces_[copy] = pieces_[m];
-    pieces_.Send(p, copy, nullptr, 1);
+  if (Chance(options_.faults.duplicated * kShareOfFaults)) {
+    const uint32_t copy = all_.pieces.New(p, Piece::Kind::kData, *peer);
+    all_.pieces[copy] = all_.pieces[m];
+    all_.pieces.Send(p, copy, nullptr, 1);
   }
-  const Time left = pieces_.Send(p, m, &peer->there, kShareOfFaults);
-  if (left <= world_.now()) return run->reduction.Sent(hop);
+  const Time left = all_.pieces.Send(p, m, &peer->there, kShareOfFaults);
+  if (left <= now()) return run->reduction.Sent(hop);
   const uint32_t index = sendings_.Allocate();
   sendings_[index] = {p->slot, p->incarnation, p->group_member->in.group, bucket, hop};
-  world_.queue.At(left, kPieceSent, index);
+  queue_.At(left, kPieceSent, index);
 }
 
 void BucketReductions::OnPieceSent(uint32_t index) {
   const Sending sending = sendings_[index];
   const ProcessPtr p = processes_[sending.slot];
-  if (p && world_.now() < p->paused_until) return world_.queue.At(p->paused_until, kPieceSent, index);
+  if (p && now() < p->paused_until) return queue_.At(p->paused_until, kPieceSent, index);
   sendings_.Free(index);
   if (!p || p->incarnation != sending.incarnation || p->group_member->in.group != sending.group) return;
   const auto run = p->group_member->in.runs.find(sending.bucket);

@@ -11,21 +11,9 @@
 
 namespace leat::sim {
 
-class GroupCheck;
-class GroupConnections;
-class GroupMembers;
-class PieceMessages;
-
-class BucketReductions {
+class BucketReductions : Concern {
  public:
-  BucketReductions(World& world, ProcessTable& processes, PieceMessages& pieces,
-                   GroupConnections& connections, GroupMembers& groups, GroupCheck& group_check)
-      : world_(world),
-        processes_(processes),
-        pieces_(pieces),
-        connections_(connections),
-        groups_(groups),
-        group_check_(group_check) {}
+  using Concern::Concern;
 
   void Start(const ProcessPtr& p, BucketRun::Kind kind, uint64_t begin, uint64_t end, uint64_t bytes);
   // Takes a message that has arrived. True if it is kept.
@@ -55,12 +43,6 @@ class BucketReductions {
   // True if the bucket has real data rather than a modelled size.
   bool Carries(const BucketRun& run) const { return !world_.modelled && run.kind == BucketRun::Kind::kSums; }
 
-  World& world_;
-  ProcessTable& processes_;
-  PieceMessages& pieces_;
-  GroupConnections& connections_;
-  GroupMembers& groups_;
-  GroupCheck& group_check_;
   Slab<Sending> sendings_;
 };
 

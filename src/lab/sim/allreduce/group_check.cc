@@ -1,5 +1,7 @@
 #include "lab/sim/allreduce/group_check.h"
 
+#include "lab/sim/cluster/concerns.h"
+
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -12,9 +14,9 @@ using namespace protocol;
 void GroupCheck::CheckPiece(const RoleProcess& p, const Piece& piece) {
   const uint64_t group = p.group_member->in.group;
   if (piece.group == group) return;
-  world_.Violate(Invariant::kAllReduceOneGroup,
-                 "a member of group " + std::to_string(group) + " has taken a piece of bucket " +
-                     std::to_string(piece.bucket) + " of group " + std::to_string(piece.group));
+  Violate(Invariant::kAllReduceOneGroup, "a member of group " + std::to_string(group) +
+                                             " has taken a piece of bucket " + std::to_string(piece.bucket) +
+                                             " of group " + std::to_string(piece.group));
 }
 
 void GroupCheck::CheckMember(const RoleProcess& p) {
@@ -28,9 +30,9 @@ void GroupCheck::CheckMember(const RoleProcess& p) {
   reached[in.rank] = step;
   for (uint32_t rank = 0; rank < reached.size(); ++rank) {
     if (reached[rank] == 0 || std::max(reached[rank], step) - std::min(reached[rank], step) <= 1) continue;
-    return world_.Violate(Invariant::kAllReduceMembersAgree,
-                          "rank " + std::to_string(in.rank) + " holds step " + std::to_string(step) +
-                              ", rank " + std::to_string(rank) + " step " + std::to_string(reached[rank]));
+    return Violate(Invariant::kAllReduceMembersAgree,
+                   "rank " + std::to_string(in.rank) + " holds step " + std::to_string(step) + ", rank " +
+                       std::to_string(rank) + " step " + std::to_string(reached[rank]));
   }
   Held held{state.header(), {}};
   for (const auto& memory : state.Memory())
@@ -42,9 +44,9 @@ void GroupCheck::CheckMember(const RoleProcess& p) {
   const Held& other = first->second;
   if (!(other.header == held.header) || other.memory.size() != held.memory.size() ||
       std::memcmp(other.memory.data(), held.memory.data(), held.memory.size() * sizeof(float)) != 0) {
-    world_.Violate(Invariant::kAllReduceMembersAgree,
-                   "rank " + std::to_string(in.rank) + " of group " + std::to_string(in.group) +
-                       " holds another state than others at step " + std::to_string(step));
+    Violate(Invariant::kAllReduceMembersAgree,
+            "rank " + std::to_string(in.rank) + " of group " + std::to_string(in.group) +
+                " holds another state than others at step " + std::to_string(step));
   }
 }
 

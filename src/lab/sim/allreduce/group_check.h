@@ -11,9 +11,9 @@
 
 namespace leat::sim {
 
-class GroupCheck {
+class GroupCheck : Concern {
  public:
-  explicit GroupCheck(World& world) : world_(world) {}
+  using Concern::Concern;
 
   void CheckPiece(const RoleProcess& p, const Piece& piece);
   // Checks a member that has completed a step, applied or not.
@@ -31,7 +31,6 @@ class GroupCheck {
     std::vector<uint64_t> reached;  // by rank: the last completed step; 0: none yet
   };
 
-  World& world_;
   std::map<uint64_t, GroupSteps> groups_;
 };
 

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "lab/sim/allreduce/group_members.h"
-#include "lab/sim/allreduce/piece_messages.h"
-#include "lab/sim/faults/outages.h"
+#include "lab/sim/cluster/concerns.h"
 
 namespace leat::sim {
 
@@ -24,7 +22,7 @@ void GroupConnections::Connect(const ProcessPtr& p) {
   r.newest_group = r.in.group;
   for (const uint32_t rank : r.in.connections->Calls()) Dial(p, rank);
   for (const uint32_t m : std::exchange(r.callers, {})) {
-    if (!TakeCall(p, m)) pieces_.Free(m);
+    if (!TakeCall(p, m)) all_.pieces.Free(m);
   }
   if (r.in.peers.empty()) OnConnected(p);
 }
@@ -33,23 +31,23 @@ void GroupConnections::Connect(const ProcessPtr& p) {
 void GroupConnections::Dial(const ProcessPtr& p, uint32_t rank) {
   Membership& in = p->group_member->in;
   const uint32_t there = processes_.SlotAt(processes_.AddressIdOf(in.members[rank].address));
-  if (there == ProcessTable::kNobody || world_.Chance(world_.options.faults.lost)) return Redial(p, rank);
+  if (there == ProcessTable::kNobody || Chance(options_.faults.lost)) return Redial(p, rank);
   Membership::Peer& peer = *in.Find(rank);
   peer.connection = ++last_connection_;
   peer.slot = there;
   peer.incarnation = 0;
-  pieces_.Send(p, pieces_.New(p, Piece::Kind::kCall, peer), &peer.there, 1);
+  all_.pieces.Send(p, all_.pieces.New(p, Piece::Kind::kCall, peer), &peer.there, 1);
 }
 
 void GroupConnections::Redial(const ProcessPtr& p, uint32_t rank) {
-  world_.ScheduleIn(p, kRedial, [this, p, rank, group = p->group_member->in.group] {
+  ScheduleIn(p, kRedial, [this, p, rank, group = p->group_member->in.group] {
     const Membership& in = p->group_member->in;
     if (in.group == group && in.connections && in.connections->running()) Dial(p, rank);
   });
 }
 
 bool GroupConnections::TakeCall(const ProcessPtr& p, uint32_t m) {
-  const Piece piece = pieces_[m];
+  const Piece piece = all_.pieces[m];
   Membership& in = p->group_member->in;
   const CallVerdict verdict = JudgeCall(piece.greet.group, p->group_member->newest_group);
   if (verdict == CallVerdict::kKeep) {
@@ -64,7 +62,7 @@ bool GroupConnections::TakeCall(const ProcessPtr& p, uint32_t m) {
   peer->connection = piece.connection;
   peer->slot = piece.from;
   peer->incarnation = piece.from_incarnation;
-  pieces_.Send(p, pieces_.New(p, Piece::Kind::kAnswer, *peer), &peer->there, 1);
+  all_.pieces.Send(p, all_.pieces.New(p, Piece::Kind::kAnswer, *peer), &peer->there, 1);
   if (in.connections->formed()) OnConnected(p);
   return false;
 }
@@ -85,20 +83,21 @@ void GroupConnections::OnConnected(const ProcessPtr& p) {
   Membership& in = p->group_member->in;
   in.connected = true;
   in.deadline = Time::max();
-  groups_.Later(p, Duration(0),
-                [group = in.group](GroupMember& machine) { return machine.OnConnected(group, Status()); });
+  all_.groups.Later(p, Duration(0), [group = in.group](GroupMember& machine) {
+    return machine.OnConnected(group, Status());
+  });
 }
 
 void GroupConnections::NotifyLost(uint32_t slot, uint64_t connection, Duration latency, const char* why) {
   const ProcessPtr p = processes_[slot];
-  if (!p || outages_.Isolated(p.get(), nullptr) || world_.Chance(world_.options.faults.lost))
+  if (!p || all_.outages.Isolated(p.get(), nullptr) || Chance(options_.faults.lost))
     return;  // it only notices its timeout
-  world_.ScheduleIn(p, world_.Latency(latency), [this, p, connection, why] {
+  ScheduleIn(p, Latency(latency), [this, p, connection, why] {
     if (!p->group_member) return;
     Membership& in = p->group_member->in;
     std::erase_if(p->group_member->callers, [&](uint32_t m) {
-      if (pieces_[m].connection != connection) return false;
-      pieces_.Free(m);
+      if (all_.pieces[m].connection != connection) return false;
+      all_.pieces.Free(m);
       return true;
     });
     const Membership::Peer* peer = in.On(connection);
@@ -123,28 +122,28 @@ void GroupConnections::Break(const ProcessPtr& p, Status why) {
   in.connections->End();
   in.deadline = Time::max();
   in.runs.clear();
-  for (const uint32_t m : std::exchange(in.early, {})) pieces_.Free(m);
+  for (const uint32_t m : std::exchange(in.early, {})) all_.pieces.Free(m);
   NotifyPeers(p);
-  groups_.FailUnderWay(p);
+  all_.groups.FailUnderWay(p);
 }
 
 void GroupConnections::Leave(const ProcessPtr& p) {
   Membership& in = p->group_member->in;
   if (in.group == 0) return;
   if (!in.broken) NotifyPeers(p);
-  for (const uint32_t m : in.early) pieces_.Free(m);
+  for (const uint32_t m : in.early) all_.pieces.Free(m);
 }
 
 void GroupConnections::Within(const ProcessPtr& p) {
   GroupMemberParts& r = *p->group_member;
-  if (r.in.deadline == Time::max()) r.in.deadline = world_.now() + world_.options.reply_timeout;
+  if (r.in.deadline == Time::max()) r.in.deadline = now() + options_.reply_timeout;
   if (std::exchange(r.watched, true)) return;
-  world_.ScheduleIn(p, r.in.deadline - world_.now(), [this, p, incarnation = p->incarnation] {
+  ScheduleIn(p, r.in.deadline - now(), [this, p, incarnation = p->incarnation] {
     if (p->incarnation != incarnation) return;
     p->group_member->watched = false;
     const Time deadline = p->group_member->in.deadline;
     if (deadline == Time::max()) return;
-    if (deadline > world_.now()) return Within(p);
+    if (deadline > now()) return Within(p);
     Break(p, Status(Code::kDeadlineExceeded, "other members did not take part in time"));
   });
 }

@@ -9,15 +9,9 @@
 
 namespace leat::sim {
 
-class GroupMembers;
-class Outages;
-class PieceMessages;
-
-class GroupConnections {
+class GroupConnections : Concern {
  public:
-  GroupConnections(World& world, ProcessTable& processes, Outages& outages, PieceMessages& pieces,
-                   GroupMembers& groups)
-      : world_(world), processes_(processes), outages_(outages), pieces_(pieces), groups_(groups) {}
+  using Concern::Concern;
 
   // Connects a member to all others of its group.
   void Connect(const ProcessPtr& p);
@@ -39,11 +33,6 @@ class GroupConnections {
   void OnConnected(const ProcessPtr& p);
   void NotifyPeers(const ProcessPtr& p);
 
-  World& world_;
-  ProcessTable& processes_;
-  Outages& outages_;
-  PieceMessages& pieces_;
-  GroupMembers& groups_;
   uint64_t last_connection_ = 0;
 };
 

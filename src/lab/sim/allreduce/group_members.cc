@@ -5,12 +5,7 @@
 
 #include "compute/optim/mean.h"
 #include "compute/optim/moments.h"
-#include "lab/sim/allreduce/bucket_reductions.h"
-#include "lab/sim/allreduce/group_check.h"
-#include "lab/sim/allreduce/group_connections.h"
-#include "lab/sim/allreduce/piece_messages.h"
-#include "lab/sim/hosts/compute_tasks.h"
-#include "lab/sim/members/action_executor.h"
+#include "lab/sim/cluster/concerns.h"
 #include "protocol/allreduce/bucket_plan.h"
 #include "protocol/allreduce/reduction.h"
 
@@ -27,29 +22,18 @@ constexpr uint64_t kStateHeaderBytes = 64;
 
 }  // namespace
 
-GroupMembers::GroupMembers(World& world, HostCores& cores, PieceMessages& pieces,
-                           GroupConnections& connections, BucketReductions& reductions, ComputeTasks& compute,
-                           ActionExecutor& executor, GroupCheck& group_check)
-    : world_(world),
-      cores_(cores),
-      pieces_(pieces),
-      connections_(connections),
-      reductions_(reductions),
-      compute_(compute),
-      executor_(executor),
-      group_check_(group_check) {
-  const ClusterOptions& options = world_.options;
-  if (const auto v = MomentsVariable(options.table)) {
-    moment_words_ = static_cast<uint64_t>(options.table.variables[*v].shape.elements());
+GroupMembers::GroupMembers(Concerns& all) : Concern(all) {
+  if (const auto v = MomentsVariable(options_.table)) {
+    moment_words_ = static_cast<uint64_t>(options_.table.variables[*v].shape.elements());
   }
   std::vector<uint64_t> variable_bytes;
   std::vector<uint64_t> variable_ends;  // in elements
-  for (const optim::VariableSpec& variable : options.table.variables) {
+  for (const optim::VariableSpec& variable : options_.table.variables) {
     const auto n = static_cast<uint64_t>(variable.shape.elements());
     variable_bytes.push_back(n * sizeof(float));
     variable_ends.push_back((variable_ends.empty() ? 0 : variable_ends.back()) + n);
   }
-  for (const auto& [first, end] : PlanBuckets(variable_bytes, options.reduce.bucket_bytes)) {
+  for (const auto& [first, end] : PlanBuckets(variable_bytes, options_.reduce.bucket_bytes)) {
     buckets_.push_back({first == 0 ? 0 : variable_ends[first - 1], variable_ends[end - 1]});
   }
 }
@@ -57,13 +41,13 @@ GroupMembers::GroupMembers(World& world, HostCores& cores, PieceMessages& pieces
 void GroupMembers::Start(const ProcessPtr& p) {
   p->group_member = std::make_unique<GroupMemberParts>();
   if (p->memory) {
-    p->group_member->parameters = std::make_unique<Parameters>(world_.options.table);
+    p->group_member->parameters = std::make_unique<Parameters>(options_.table);
     p->group_member->sums.resize(world_.elements);
   }
   p->group_member->machine =
-      std::make_unique<GroupMember>(GroupMemberConfig{.table = world_.options.table,
-                                                      .optimizer = world_.options.optimizer,
-                                                      .strategy = world_.options.strategy,
+      std::make_unique<GroupMember>(GroupMemberConfig{.table = options_.table,
+                                                      .optimizer = options_.optimizer,
+                                                      .strategy = options_.strategy,
                                                       .parameters = p->group_member->parameters.get(),
                                                       .late_labels = world_.LateLabels()});
 }
@@ -72,26 +56,27 @@ void GroupMembers::Forget(const ProcessPtr& p) {
   if (!p->group_member) return;
   Leave(p);
   for (const uint32_t m : std::exchange(p->group_member->callers, {})) {
-    connections_.NotifyLost(pieces_[m].from, pieces_[m].connection, p->host->latency, "a member is lost");
-    pieces_.Free(m);
+    all_.connections.NotifyLost(all_.pieces[m].from, all_.pieces[m].connection, p->host->latency,
+                                "a member is lost");
+    all_.pieces.Free(m);
   }
 }
 
 void GroupMembers::Leave(const ProcessPtr& p) {
   Membership& in = p->group_member->in;
   if (in.group == 0) return;
-  connections_.Leave(p);
+  all_.connections.Leave(p);
   if (const auto board = blackboards_.find(in.group); --board->second.there == 0) {
     blackboards_.erase(board);
-    group_check_.Forget(in.group);
+    all_.group_check.Forget(in.group);
   }
   in = Membership();
 }
 
 void GroupMembers::Later(const ProcessPtr& p, Duration delay,
                          std::function<GroupMemberActions(GroupMember&)> input) {
-  world_.ScheduleIn(p, delay, [this, p, incarnation = p->incarnation, input = std::move(input)] {
-    if (incarnation == p->incarnation) executor_.Execute(p, input(*p->group_member->machine));
+  ScheduleIn(p, delay, [this, p, incarnation = p->incarnation, input = std::move(input)] {
+    if (incarnation == p->incarnation) all_.executor.Execute(p, input(*p->group_member->machine));
   });
 }
 
@@ -113,7 +98,7 @@ void GroupMembers::Execute(const ProcessPtr& p, const JoinGroup& a) {
   for (const uint32_t peer : in.connections->Peers()) in.peers.emplace_back().rank = peer;
   ++blackboards_[a.group].there;
   if (a.rank == 0) ++counts_.groups;
-  connections_.Connect(p);
+  all_.connections.Connect(p);
 }
 
 void GroupMembers::Execute(const ProcessPtr& p, const BroadcastState& a) {
@@ -129,8 +114,8 @@ void GroupMembers::Execute(const ProcessPtr& p, const BroadcastState& a) {
     }
     blackboards_[a.group].state = std::move(shared);
   }
-  const uint64_t header = kStateHeaderBytes * (1 + world_.options.stream.partitions.size());
-  reductions_.Start(p, BucketRun::Kind::kState, 0, 0, header + state.floats() * sizeof(float));
+  const uint64_t header = kStateHeaderBytes * (1 + options_.stream.partitions.size());
+  all_.reductions.Start(p, BucketRun::Kind::kState, 0, 0, header + state.floats() * sizeof(float));
 }
 
 void GroupMembers::OnStateShared(const ProcessPtr& p) {
@@ -160,39 +145,39 @@ void GroupMembers::Execute(const ProcessPtr& p, const ComputeLane& a) {
       }
     }
   }
-  const BatchOutcome outcome = compute_.Train(p, lease, a.batch, true);
+  const BatchOutcome outcome = all_.compute.Train(p, lease, a.batch, true);
   if (p->memory && outcome.disposition == Disposition::kGradient) AddLane(p.get(), a.lane, outcome.events);
   r.computing = a.token;
-  const Duration takes = compute_.DrawTime(p.get());
-  const double slowdown = cores_.Of(*p) == nullptr ? 1 : cores_.Of(*p)->Share(world_.options.compute_threads);
+  const Duration takes = all_.compute.DrawTime(p.get());
+  const double slowdown =
+      all_.cores.Of(*p) == nullptr ? 1 : all_.cores.Of(*p)->Share(options_.compute_threads);
   // Ready gradients may be sent while the rest is computed. With clipping nothing is ready before everything
   // is, and in lane order only once all of this member's lanes are.
-  if (a.last && !world_.options.strategy.deterministic && !world_.options.optimizer.clipping.any()) {
+  if (a.last && !options_.strategy.deterministic && !options_.optimizer.clipping.any()) {
     if (p->memory && !r.any) std::ranges::fill(r.sums, optim::kNothing);
     r.any = true;
     for (size_t k = 0; k + 1 < buckets_.size(); ++k) {
       const double share =
           static_cast<double>(world_.elements - buckets_[k].begin) / static_cast<double>(world_.elements);
-      const double until = world_.options.first_gradient + (1 - world_.options.first_gradient) * share;
+      const double until = options_.first_gradient + (1 - options_.first_gradient) * share;
       const Duration ready = FromSeconds(Seconds(takes) * until / slowdown);
-      world_.ScheduleIn(p, ready,
-                        [this, p, incarnation = p->incarnation, token = a.token, group = r.in.group, k] {
-                          // A result for a former group is discarded.
-                          if (incarnation != p->incarnation || token != p->group_member->computing ||
-                              group != p->group_member->in.group)
-                            return;
-                          StartBuckets(p, k + 1);
-                        });
+      ScheduleIn(p, ready, [this, p, incarnation = p->incarnation, token = a.token, group = r.in.group, k] {
+        // A result for a former group is discarded.
+        if (incarnation != p->incarnation || token != p->group_member->computing ||
+            group != p->group_member->in.group)
+          return;
+        StartBuckets(p, k + 1);
+      });
     }
   }
-  compute_.EndAfter(p, takes, a.token, outcome);
+  all_.compute.EndAfter(p, takes, a.token, outcome);
 }
 
 void GroupMembers::AddLane(RoleProcess* p, uint32_t lane, uint64_t events) {
   GroupMemberParts& r = *p->group_member;
   std::vector<float>* sums = &r.sums;
   bool add = std::exchange(r.any, true);
-  if (world_.options.strategy.deterministic) {
+  if (options_.strategy.deterministic) {
     add = r.lanes_used > 0 && r.lane == lane;
     r.lane = lane;
     if (!add && ++r.lanes_used > r.lanes.size()) r.lanes.emplace_back(world_.elements);
@@ -200,8 +185,8 @@ void GroupMembers::AddLane(RoleProcess* p, uint32_t lane, uint64_t events) {
   }
   const auto gradient = p->memory->Pushed();
   for (uint32_t i = 0; i < world_.slice_ranges.size(); ++i) {
-    const SliceSpec& slice = world_.options.table.slices[i];
-    const optim::VariableRole role = world_.options.table.variables[slice.variable].role;
+    const SliceSpec& slice = options_.table.slices[i];
+    const optim::VariableRole role = options_.table.variables[slice.variable].role;
     const auto sum = std::span(*sums).subspan(world_.slice_ranges[i].begin, slice.elements());
     const auto pushed = std::span(*gradient).subspan(world_.slice_ranges[i].begin, slice.elements());
     if (role == optim::VariableRole::kMoments) {
@@ -211,35 +196,36 @@ void GroupMembers::AddLane(RoleProcess* p, uint32_t lane, uint64_t events) {
       std::ranges::fill(sum, optim::kNothing);
       continue;
     }
-    const auto rule = optim::MeanRuleFor(world_.options.strategy.sum, world_.options.strategy.full_run, role);
+    const auto rule = optim::MeanRuleFor(options_.strategy.sum, options_.strategy.full_run, role);
     (add ? optim::AddWeighted : optim::SetWeighted)(sum, pushed, rule.weight(events));
   }
 }
 
 void GroupMembers::StartBuckets(const ProcessPtr& p, size_t until) {
   Membership& in = p->group_member->in;
-  if (reductions_.OneShot(*p)) {
+  if (all_.reductions.OneShot(*p)) {
     if (until < buckets_.size() || in.step_buckets == until || !in.connected || in.broken) return;
     in.step_buckets = until;
-    return reductions_.Start(p, BucketRun::Kind::kSums, 0, world_.elements, world_.elements * sizeof(float));
+    return all_.reductions.Start(p, BucketRun::Kind::kSums, 0, world_.elements,
+                                 world_.elements * sizeof(float));
   }
   while (in.connected && !in.broken && in.step_buckets < until) {
     const auto& [begin, end] = buckets_[in.step_buckets++];
-    reductions_.Start(p, BucketRun::Kind::kSums, begin, end, (end - begin) * sizeof(float));
+    all_.reductions.Start(p, BucketRun::Kind::kSums, begin, end, (end - begin) * sizeof(float));
   }
 }
 
 void GroupMembers::Execute(const ProcessPtr& p, const ReduceStep& a) {
   GroupMemberParts& r = *p->group_member;
   Membership& in = r.in;
-  r.reducing_since = world_.now();
+  r.reducing_since = now();
   // A member without lanes in this step still has the gradients of an earlier one.
   if (!a.computed_any()) {
     r.any = false;
     r.lanes_used = 0;
     r.moments.clear();
   }
-  const bool nothing = world_.options.strategy.deterministic ? r.lanes_used == 0 : !r.any;
+  const bool nothing = options_.strategy.deterministic ? r.lanes_used == 0 : !r.any;
   if (nothing) std::ranges::fill(r.sums, optim::kNothing);
   auto& lanes = blackboards_[a.group].lanes[a.step];
   lanes.resize(a.lanes.size());
@@ -252,7 +238,7 @@ void GroupMembers::Execute(const ProcessPtr& p, const ReduceStep& a) {
 
   StartBuckets(p, buckets_.size());
   const uint64_t bytes_of_lane = sizeof(uint64_t) + moment_words_ * sizeof(float);
-  if (!in.broken) reductions_.Start(p, BucketRun::Kind::kLanes, 0, 0, a.lanes.size() * bytes_of_lane);
+  if (!in.broken) all_.reductions.Start(p, BucketRun::Kind::kLanes, 0, 0, a.lanes.size() * bytes_of_lane);
   in.reducing = a;
   if (in.broken) return FailUnderWay(p);
   if (in.runs.empty()) OnReduced(p);
@@ -265,7 +251,7 @@ void GroupMembers::OnReduced(const ProcessPtr& p) {
   in.deadline = Time::max();
   in.step_buckets = 0;
   r.any = false;
-  p->progress.wait_seconds += Seconds(world_.now() - r.reducing_since);
+  p->progress.wait_seconds += Seconds(now() - r.reducing_since);
   Blackboard& board = blackboards_[in.group];
   ReducedStep step{board.lanes[a.step], true};
   board.lanes.erase(board.lanes.begin(), board.lanes.find(a.step));
@@ -279,8 +265,8 @@ void GroupMembers::OnReduced(const ProcessPtr& p) {
   }
   // The memory that the terms refer to.
   const auto memory = std::make_shared<std::vector<std::vector<float>>>();
-  if (reductions_.OneShot(*p)) ++counts_.one_shots;
-  if (r.parameters && reductions_.OneShot(*p)) {
+  if (all_.reductions.OneShot(*p)) ++counts_.one_shots;
+  if (r.parameters && all_.reductions.OneShot(*p)) {
     step.terms = TermsOf(p.get(), memory.get());
     step.finite = r.parameters->GradientsFinite(step.terms);
   } else if (r.parameters) {
@@ -296,7 +282,7 @@ void GroupMembers::OnReduced(const ProcessPtr& p) {
   Later(p, takes, [this, p, token = a.token, step = std::move(step), memory](GroupMember& machine) {
     const uint64_t before = machine.state().header().step;
     auto actions = machine.OnReduced(token, step);
-    if (world_.options.check && machine.state().header().step > before) group_check_.CheckMember(*p);
+    if (options_.check && machine.state().header().step > before) all_.group_check.CheckMember(*p);
     return actions;
   });
 }

@@ -16,18 +16,9 @@
 
 namespace leat::sim {
 
-class ActionExecutor;
-class BucketReductions;
-class ComputeTasks;
-class GroupCheck;
-class GroupConnections;
-class PieceMessages;
-
-class GroupMembers {
+class GroupMembers : Concern {
  public:
-  GroupMembers(World& world, HostCores& cores, PieceMessages& pieces, GroupConnections& connections,
-               BucketReductions& reductions, ComputeTasks& compute, ActionExecutor& executor,
-               GroupCheck& group_check);
+  explicit GroupMembers(Concerns& all);
 
   // Gives a new incarnation of a process its machine.
   void Start(const ProcessPtr& p);
@@ -69,14 +60,6 @@ class GroupMembers {
   // Each member's contribution to the step, by rank, laid out like the parameters' gradients.
   protocol::GradientTerms TermsOf(RoleProcess* p, std::vector<std::vector<float>>* memory) const;
 
-  World& world_;
-  HostCores& cores_;
-  PieceMessages& pieces_;
-  GroupConnections& connections_;
-  BucketReductions& reductions_;
-  ComputeTasks& compute_;
-  ActionExecutor& executor_;
-  GroupCheck& group_check_;
   std::vector<ElementRange> buckets_;           // ranges of a step's gradients, in the order of reduction
   uint64_t moment_words_ = 0;                   // words of the variable of moments, if the table has one
   std::map<uint64_t, Blackboard> blackboards_;  // by group

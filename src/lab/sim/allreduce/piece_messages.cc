@@ -2,9 +2,7 @@
 
 #include <algorithm>
 
-#include "lab/sim/allreduce/bucket_reductions.h"
-#include "lab/sim/allreduce/group_connections.h"
-#include "lab/sim/faults/outages.h"
+#include "lab/sim/cluster/concerns.h"
 
 namespace leat::sim {
 
@@ -36,22 +34,20 @@ void PieceMessages::Free(uint32_t m) {
 Time PieceMessages::Send(const ProcessPtr& from, uint32_t m, Time* in_order, double share_of_slow) {
   ++world_.messages;
   Piece& piece = pieces_[m];
-  const Departure departure =
-      links_.Leaves(from.get(), processes_[piece.to].get(), piece.bytes,
-                    std::max(world_.now(), from->busy_until), in_order, share_of_slow);
+  const Departure departure = all_.links.Leaves(from.get(), processes_[piece.to].get(), piece.bytes,
+                                                std::max(now(), from->busy_until), in_order, share_of_slow);
   piece.last_byte = departure.last;
   piece.route = departure.route;
   from->bytes.out += piece.bytes;
-  world_.queue.At(departure.first, departure.route == Route::kOutOf ? kPieceCrosses : kPieceArrives, m);
+  queue_.At(departure.first, departure.route == Route::kOutOf ? kPieceCrosses : kPieceArrives, m);
   return departure.left;
 }
 
-// There is no receiver. A caller retries.
 void PieceMessages::Drop(uint32_t m) {
   const Piece& piece = pieces_[m];
   if (const ProcessPtr caller = processes_[piece.from]; piece.kind == Piece::Kind::kCall && caller) {
     const Membership::Peer* peer = caller->group_member->in.On(piece.connection);
-    if (peer != nullptr) connections_.Redial(caller, peer->rank);
+    if (peer != nullptr) all_.connections.Redial(caller, peer->rank);
   }
   Free(m);
 }
@@ -60,9 +56,9 @@ void PieceMessages::OnArrives(uint32_t m) {
   Piece& piece = pieces_[m];
   const ProcessPtr p = processes_[piece.to];
   if (!p || (piece.to_incarnation != 0 && p->incarnation != piece.to_incarnation)) return Drop(m);
-  if (outages_.Isolated(p.get(), processes_[piece.from].get())) return Drop(m);
-  const Time there = links_.Comes(p.get(), piece.bytes, piece.last_byte, piece.route);
-  if (there > world_.now()) return world_.queue.At(there, kPieceDelivered, m);
+  if (all_.outages.Isolated(p.get(), processes_[piece.from].get())) return Drop(m);
+  const Time there = all_.links.Comes(p.get(), piece.bytes, piece.last_byte, piece.route);
+  if (there > now()) return queue_.At(there, kPieceDelivered, m);
   OnDelivered(m);
 }
 
@@ -71,17 +67,17 @@ void PieceMessages::OnDelivered(uint32_t m) {
   if (!p || !p->group_member ||
       (pieces_[m].to_incarnation != 0 && p->incarnation != pieces_[m].to_incarnation))
     return Drop(m);
-  if (world_.now() < p->paused_until) return world_.queue.At(p->paused_until, kPieceDelivered, m);
+  if (now() < p->paused_until) return queue_.At(p->paused_until, kPieceDelivered, m);
   p->bytes.in += pieces_[m].bytes;
-  p->busy_until = std::max(p->busy_until, world_.now()) + cores_.Busy(p.get(), pieces_[m].bytes);
-  if (!reductions_.Take(p, m)) Free(m);
+  p->busy_until = std::max(p->busy_until, now()) + all_.cores.Busy(p.get(), pieces_[m].bytes);
+  if (!all_.reductions.Take(p, m)) Free(m);
 }
 
 void PieceMessages::OnCrosses(uint32_t m) {
   Piece& piece = pieces_[m];
-  const Time next = links_.Crosses(processes_[piece.from].get(), processes_[piece.to].get(), piece.bytes,
-                                   &piece.last_byte, &piece.route);
-  world_.queue.At(next, piece.route == Route::kLink ? kPieceArrives : kPieceCrosses, m);
+  const Time next = all_.links.Crosses(processes_[piece.from].get(), processes_[piece.to].get(), piece.bytes,
+                                       &piece.last_byte, &piece.route);
+  queue_.At(next, piece.route == Route::kLink ? kPieceArrives : kPieceCrosses, m);
 }
 
 }  // namespace leat::sim

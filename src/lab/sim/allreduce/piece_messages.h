@@ -10,24 +10,12 @@
 
 namespace leat::sim {
 
-class BucketReductions;
-class GroupConnections;
-class Outages;
-
-class PieceMessages {
+class PieceMessages : Concern {
  public:
+  using Concern::Concern;
+
   // Approximate size of a piece's headers.
   static constexpr uint64_t kHeaderBytes = 64;
-
-  PieceMessages(World& world, ProcessTable& processes, HostLinks& links, HostCores& cores, Outages& outages,
-                GroupConnections& connections, BucketReductions& reductions)
-      : world_(world),
-        processes_(processes),
-        links_(links),
-        cores_(cores),
-        outages_(outages),
-        connections_(connections),
-        reductions_(reductions) {}
 
   Piece& operator[](uint32_t m) { return pieces_[m]; }
   uint32_t New(const ProcessPtr& from, Piece::Kind kind, const Membership::Peer& to);
@@ -45,13 +33,6 @@ class PieceMessages {
   // There is no receiver. A caller retries.
   void Drop(uint32_t m);
 
-  World& world_;
-  ProcessTable& processes_;
-  HostLinks& links_;
-  HostCores& cores_;
-  Outages& outages_;
-  GroupConnections& connections_;
-  BucketReductions& reductions_;
   Slab<Piece> pieces_;
 };
 

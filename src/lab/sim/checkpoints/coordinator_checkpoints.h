@@ -10,19 +10,9 @@
 
 namespace leat::sim {
 
-class Disk;
-class ShardFiles;
-
-class CoordinatorCheckpoints {
+class CoordinatorCheckpoints : Concern {
  public:
-  CoordinatorCheckpoints(World& world, Disk& disk, CoordinatorProcesses& coordinators,
-                         CoordinatorHosts& hosts, FaultInjector& faults, ShardFiles& shards)
-      : world_(world),
-        disk_(disk),
-        coordinators_(coordinators),
-        hosts_(hosts),
-        faults_(faults),
-        shards_(shards) {}
+  using Concern::Concern;
 
   void Execute(const CoordinatorPtr& c, const protocol::PrepareCheckpoint& a);
   void Execute(const CoordinatorPtr& c, const protocol::CommitManifest& a);
@@ -37,12 +27,6 @@ class CoordinatorCheckpoints {
   // False if a later coordinator has claimed its term.
   bool Commit(const CoordinatorProcess& c, const protocol::Manifest& manifest);
 
-  World& world_;
-  Disk& disk_;
-  CoordinatorProcesses& coordinators_;
-  CoordinatorHosts& hosts_;
-  FaultInjector& faults_;
-  ShardFiles& shards_;
   uint64_t checkpoints_ = 0;
 };
 

@@ -4,46 +4,28 @@
 // once, with every run before its watermark (kCheckpointsWhole).
 #pragma once
 
+#include <vector>
+
 #include "lab/sim/members/role_process.h"
 #include "protocol/actions.h"
 #include "protocol/coordinator/coordinator.h"
 
 namespace leat::sim {
 
-class ActionExecutor;
-class Disk;
-class FaultInjector;
-class PushCheck;
-class RoleProcesses;
-class ServerProcesses;
-
-class ShardFiles {
+class ShardFiles : Concern {
  public:
-  ShardFiles(World& world, Disk& disk, FaultInjector& faults, ServerProcesses& servers,
-             RoleProcesses& members, ActionExecutor& executor, PushCheck& push_check)
-      : world_(world),
-        disk_(disk),
-        faults_(faults),
-        servers_(servers),
-        members_(members),
-        executor_(executor),
-        push_check_(push_check) {}
+  using Concern::Concern;
 
   void Execute(const ProcessPtr& p, const protocol::LoadSlices& a);
   void Execute(const ProcessPtr& p, const protocol::SaveShard& a);
   void Check(const protocol::Manifest& manifest);
 
+  // The values of all slices in the newest checkpoint, in table order; false if there is none.
+  bool Saved(std::vector<float>* values) const;
   // Slices read from a checkpoint.
   uint64_t loads() const { return loads_; }
 
  private:
-  World& world_;
-  Disk& disk_;
-  FaultInjector& faults_;
-  ServerProcesses& servers_;
-  RoleProcesses& members_;
-  ActionExecutor& executor_;
-  PushCheck& push_check_;
   uint64_t loads_ = 0;
 };
 

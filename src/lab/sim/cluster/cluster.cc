@@ -4,35 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "lab/sim/allreduce/bucket_reductions.h"
-#include "lab/sim/allreduce/group_check.h"
-#include "lab/sim/allreduce/group_connections.h"
-#include "lab/sim/allreduce/group_members.h"
-#include "lab/sim/allreduce/piece_messages.h"
-#include "lab/sim/checkpoints/coordinator_checkpoints.h"
-#include "lab/sim/checkpoints/disk.h"
-#include "lab/sim/checkpoints/shard_files.h"
-#include "lab/sim/cluster/world.h"
-#include "lab/sim/faults/fault_injector.h"
-#include "lab/sim/faults/outages.h"
-#include "lab/sim/hosts/compute_tasks.h"
-#include "lab/sim/hosts/host_links.h"
-#include "lab/sim/leases/lease_check.h"
-#include "lab/sim/leases/split_inputs.h"
-#include "lab/sim/members/action_executor.h"
-#include "lab/sim/members/control_calls.h"
-#include "lab/sim/members/role_process.h"
-#include "lab/sim/members/role_processes.h"
-#include "lab/sim/push/push_messages.h"
-#include "lab/sim/push/server_processes.h"
-#include "lab/sim/slices/forward_messages.h"
-#include "lab/sim/slices/move_transfers.h"
-#include "lab/sim/slices/slice_check.h"
-#include "lab/sim/subscribers/pull_messages.h"
-#include "lab/sim/subscribers/subscriber_processes.h"
-#include "lab/sim/succession/coordinator_hosts.h"
-#include "lab/sim/succession/coordinator_processes.h"
-#include "lab/sim/succession/standby_processes.h"
+#include "lab/sim/cluster/concerns.h"
 
 namespace leat::sim {
 
@@ -45,58 +17,13 @@ constexpr uint64_t kCrowd = 4096;
 
 }  // namespace
 
-// Owns the concerns, and hands each event to the one that scheduled it.
-class Cluster::Router {
+// Hands each event to the concern that scheduled it.
+class Cluster::Router : public Concerns {
  public:
   Router(Cluster& cluster, ClusterOptions options, Workload& workload, Hooks hooks)
-      : self(cluster), world(std::move(options), workload, std::move(hooks)) {}
+      : Concerns(std::move(options), workload, std::move(hooks)), self_(cluster) {}
 
   ClusterResult Run();
-  bool Values(std::vector<float>* values) const;
-  bool Saved(std::vector<float>* values) const;
-
-  Cluster& self;
-  World world;
-  Disk disk;
-  ProcessTable processes{world};
-  HostLinks links{world};
-  HostCores cores{world, links};
-  Outages outages{world};
-  ControlCalls calls{world, coordinators, standbys};
-  AdminCommands commands{world, calls, coordinators};
-  FaultInjector faults{world, processes, outages, members, executor, coordinators, hosts, commands};
-
-  PushCheck push_check{world};
-  SliceCheck slice_check{world, processes, coordinators, push_check};
-  LeaseCheck lease_check{world, processes, disk, coordinators, hosts};
-  GroupCheck group_check{world};
-
-  RoleProcesses members{world,   processes, links, calls,       executor,
-                        servers, groups,    pulls, slice_check, coordinators};
-  ActionExecutor executor{members, shards, inputs, compute, pushes, moves, forwards, groups};
-  ComputeTasks compute{world, processes, cores, executor};
-  SplitInputs inputs{world, processes, links, cores, groups, executor, lease_check};
-  ShardFiles shards{world, disk, faults, servers, members, executor, push_check};
-  PushMessages pushes{world, processes, links, outages, faults, servers, members, executor};
-  ServerProcesses servers{world,    cores, pushes, members,    moves,
-                          forwards, pulls, faults, push_check, slice_check};
-  MoveTransfers moves{world, processes, links, outages, faults, servers, members, executor, coordinators};
-  ForwardMessages forwards{world,  processes, links,   cores,    outages,
-                           faults, servers,   members, executor, coordinators};
-
-  PieceMessages pieces{world, processes, links, cores, outages, connections, reductions};
-  GroupConnections connections{world, processes, outages, pieces, groups};
-  BucketReductions reductions{world, processes, pieces, connections, groups, group_check};
-  GroupMembers groups{world, cores, pieces, connections, reductions, compute, executor, group_check};
-
-  PullMessages pulls{world, processes, servers, subscribers};
-  SubscriberProcesses subscribers{world, processes, calls, pulls, outages, coordinators};
-
-  CoordinatorProcesses coordinators{world,       disk,      hosts,   checkpoints, faults,
-                                    lease_check, processes, members, subscribers};
-  CoordinatorHosts hosts{world, disk, coordinators, standbys, lease_check};
-  StandbyProcesses standbys{world, disk, calls, coordinators, hosts};
-  CoordinatorCheckpoints checkpoints{world, disk, coordinators, hosts, faults, shards};
 
  private:
   // The progress of the job.
@@ -112,6 +39,7 @@ class Cluster::Router {
   void CheckProgress();
   ClusterResult Result() const;
 
+  Cluster& self_;
   std::optional<Reached> last_reached_;
 };
 
@@ -184,7 +112,7 @@ void Cluster::Router::PrefetchEvent(const EventQueue::Event& event, int hop) {
 }
 
 void Cluster::Router::Watch() {
-  if (!world.hooks.watch(self)) {
+  if (!world.hooks.watch(self_)) {
     world.done = true;
     return;
   }
@@ -237,53 +165,6 @@ ClusterResult Cluster::Router::Result() const {
   return result;
 }
 
-bool Cluster::Router::Values(std::vector<float>* values) const {
-  values->assign(world.elements, 0);
-  std::vector<bool> there(world.slice_ranges.size(), false);
-  const auto set = [&](uint32_t slice, std::span<const float> newest) {
-    std::ranges::copy(newest, values->begin() + static_cast<std::ptrdiff_t>(world.slice_ranges[slice].begin));
-    there[slice] = true;
-  };
-  // All-reduce: the values of the worker that is furthest.
-  const GroupMemberParts* farthest = nullptr;
-  for (const auto& p : processes.processes()) {
-    if (!p || !p->group_member || !p->group_member->parameters || !p->group_member->machine->holds())
-      continue;
-    if (farthest == nullptr ||
-        p->group_member->machine->state().header().step > farthest->machine->state().header().step)
-      farthest = p->group_member.get();
-  }
-  for (uint32_t i = 0; farthest != nullptr && i < there.size(); ++i)
-    set(i, farthest->parameters->values(SliceId(i)));
-  // A server may still have an earlier state of a slice that has moved.
-  std::vector<std::pair<Incarnation, uint64_t>> newest(there.size());
-  for (const auto& p : processes.processes()) {
-    if (!p || !p->server) continue;
-    for (uint32_t i = 0; i < there.size(); ++i) {
-      const Slice* slice = p->server->Find(SliceId(i));
-      if (!slice || !slice->memory || std::pair(slice->incarnation, slice->version) < newest[i]) continue;
-      newest[i] = {slice->incarnation, slice->version};
-      set(i, slice->values());
-    }
-  }
-  return std::ranges::find(there, false) == there.end();
-}
-
-bool Cluster::Router::Saved(std::vector<float>* values) const {
-  values->assign(world.elements, 0);
-  const Manifest* newest = disk.newest();
-  if (newest == nullptr || world.modelled) return false;
-  for (const ManifestShard& shard : newest->shards) {
-    for (const SliceIncarnation& incarnation : shard.slices) {
-      const auto slice = disk.Read(newest->directory, shard.file, incarnation.slice);
-      if (!slice.ok()) return false;
-      const ElementRange& range = world.slice_ranges[incarnation.slice.value];
-      std::ranges::copy(slice->values(), values->begin() + static_cast<std::ptrdiff_t>(range.begin));
-    }
-  }
-  return true;
-}
-
 // ---- public interface
 
 Cluster::Cluster(ClusterOptions options, Workload& workload, Hooks hooks)
@@ -308,11 +189,11 @@ CoordinatorStatus Cluster::status() const {
 }
 
 bool Cluster::Values(std::vector<float>* values) const {
-  return router_->Values(values);
+  return router_->processes.Values(values);
 }
 
 bool Cluster::Saved(std::vector<float>* values) const {
-  return router_->Saved(values);
+  return router_->shards.Saved(values);
 }
 
 const Disk& Cluster::disk() const {

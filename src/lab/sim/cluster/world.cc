@@ -2,11 +2,19 @@
 
 #include <utility>
 
-#include "lab/sim/members/role_process.h"
+#include "lab/sim/cluster/concerns.h"
 
 namespace leat::sim {
 
 using namespace protocol;
+
+Concern::Concern(Concerns& all)
+    : all_(all),
+      world_(all.world),
+      options_(all.world.options),
+      queue_(all.world.queue),
+      rng_(all.world.rng),
+      processes_(all.processes) {}
 
 World::World(ClusterOptions o, Workload& w, Hooks h)
     : options(std::move(o)), workload(w), hooks(std::move(h)), rng(options.seed) {

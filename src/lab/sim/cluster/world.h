@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -21,6 +22,8 @@
 
 namespace leat::sim {
 
+class ProcessTable;
+struct Concerns;
 struct Process;
 struct RoleProcess;
 
@@ -87,6 +90,32 @@ struct World {
   uint64_t messages = 0;  // sent, on both planes
   bool done = false;
   std::optional<Violation> violation;
+};
+
+// Base of the concerns: the world, and the way to the other concerns, of which each uses only the public
+// functions.
+class Concern {
+ public:
+  explicit Concern(Concerns& all);
+  Concern(const Concern&) = delete;
+
+ protected:
+  Time now() const { return queue_.now(); }
+  bool Chance(double p) { return world_.Chance(p); }
+  Duration Between(double least_ms, double most_ms) { return world_.Between(least_ms, most_ms); }
+  Duration Latency(Duration least, double share = 1) { return world_.Latency(least, share); }
+  Duration DiskTakes() { return world_.DiskTakes(); }
+  void ScheduleIn(const std::shared_ptr<Process>& process, Duration delay, std::function<void()> what) {
+    world_.ScheduleIn(process, delay, std::move(what));
+  }
+  void Violate(Invariant invariant, std::string what) { world_.Violate(invariant, std::move(what)); }
+
+  Concerns& all_;
+  World& world_;
+  ClusterOptions& options_;
+  EventQueue& queue_;
+  Rng& rng_;
+  ProcessTable& processes_;
 };
 
 }  // namespace leat::sim

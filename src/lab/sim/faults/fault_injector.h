@@ -13,24 +13,9 @@
 
 namespace leat::sim {
 
-class ActionExecutor;
-class AdminCommands;
-class CoordinatorHosts;
-class Outages;
-
-class FaultInjector {
+class FaultInjector : Concern {
  public:
-  FaultInjector(World& world, ProcessTable& processes, Outages& outages, RoleProcesses& members,
-                ActionExecutor& executor, CoordinatorProcesses& coordinators, CoordinatorHosts& hosts,
-                AdminCommands& commands)
-      : world_(world),
-        processes_(processes),
-        outages_(outages),
-        members_(members),
-        executor_(executor),
-        coordinators_(coordinators),
-        hosts_(hosts),
-        commands_(commands) {}
+  using Concern::Concern;
 
   // Schedules the random faults of members and coordinators, and what replaces lost processes.
   void InjectFaults();
@@ -66,14 +51,6 @@ class FaultInjector {
   // Starts one more process of a role.
   void StartOne(protocol::Role role, bool standby);
 
-  World& world_;
-  ProcessTable& processes_;
-  Outages& outages_;
-  RoleProcesses& members_;
-  ActionExecutor& executor_;
-  CoordinatorProcesses& coordinators_;
-  CoordinatorHosts& hosts_;
-  AdminCommands& commands_;
   FaultCounts counts_;
 };
 

@@ -12,9 +12,9 @@
 
 namespace leat::sim {
 
-class Outages {
+class Outages : Concern {
  public:
-  explicit Outages(World& world) : world_(world) {}
+  using Concern::Concern;
 
   Duration DrawPause();
   void Pause(Process* process, Duration lasts);
@@ -37,9 +37,8 @@ class Outages {
   const OutageCounts& counts() const { return counts_; }
 
  private:
-  bool IsIsolated(const RoleProcess* p) const { return p != nullptr && world_.now() < p->isolated_until; }
+  bool IsIsolated(const RoleProcess* p) const { return p != nullptr && now() < p->isolated_until; }
 
-  World& world_;
   std::map<std::pair<NodeId, NodeId>, Time> cut_until_;  // by worker and server
   OutageCounts counts_;
 };

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/prefetch.h"
-#include "lab/sim/members/action_executor.h"
+#include "lab/sim/cluster/concerns.h"
 #include "protocol/prefetch.h"
 
 namespace leat::sim {
@@ -37,8 +37,8 @@ BatchOutcome ComputeTasks::Train(const ProcessPtr& p, const Lease& lease, uint32
 }
 
 Duration ComputeTasks::DrawTime(RoleProcess* p) {
-  double seconds = Seconds(world_.options.compute.Draw(world_.rng));
-  if (p->started < world_.options.slowness.size()) seconds *= world_.options.slowness[p->started];
+  double seconds = Seconds(options_.compute.Draw(rng_));
+  if (p->started < options_.slowness.size()) seconds *= options_.slowness[p->started];
   seconds = seconds / p->speed + Seconds(std::exchange(p->owed, Duration(0)));
   p->progress.cpu_seconds += seconds;
   return FromSeconds(seconds);
@@ -48,21 +48,22 @@ void ComputeTasks::EndAfter(const ProcessPtr& p, Duration takes, uint64_t token,
                             const BatchOutcome& outcome) {
   const uint32_t index = computations_.Allocate();
   computations_[index] = {p->slot, p->incarnation, token, outcome};
-  if (cores_.Of(*p) != nullptr) return cores_.Begin(*p, index, takes, world_.options.compute_threads);
-  world_.queue.At(world_.now() + takes, kComputed, index);
+  if (all_.cores.Of(*p) != nullptr) return all_.cores.Begin(*p, index, takes, options_.compute_threads);
+  queue_.At(now() + takes, kComputed, index);
 }
 
 void ComputeTasks::OnComputed(uint32_t index) {
   const Computation computation = computations_[index];
   const ProcessPtr p = processes_[computation.slot];
-  if (p && world_.now() < p->paused_until) return world_.queue.At(p->paused_until, kComputed, index);
+  if (p && now() < p->paused_until) return queue_.At(p->paused_until, kComputed, index);
   computations_.Free(index);
   if (!p || p->incarnation != computation.incarnation) return;
   if (p->group_member) {
     p->group_member->computing = 0;
-    return executor_.Execute(p, p->group_member->machine->OnComputed(computation.token, computation.outcome));
+    return all_.executor.Execute(
+        p, p->group_member->machine->OnComputed(computation.token, computation.outcome));
   }
-  executor_.Execute(p, p->worker->OnComputed(world_.now(), computation.token, computation.outcome));
+  all_.executor.Execute(p, p->worker->OnComputed(now(), computation.token, computation.outcome));
 }
 
 void ComputeTasks::PrefetchEvent(uint32_t index, int hop) {

@@ -10,12 +10,9 @@
 
 namespace leat::sim {
 
-class ActionExecutor;
-
-class ComputeTasks {
+class ComputeTasks : Concern {
  public:
-  ComputeTasks(World& world, ProcessTable& processes, HostCores& cores, ActionExecutor& executor)
-      : world_(world), processes_(processes), cores_(cores), executor_(executor) {}
+  using Concern::Concern;
 
   void Execute(const ProcessPtr& p, const protocol::Compute& a);
   // Trains a batch at once, and counts it in the worker's progress.
@@ -36,10 +33,6 @@ class ComputeTasks {
     protocol::BatchOutcome outcome;
   };
 
-  World& world_;
-  ProcessTable& processes_;
-  HostCores& cores_;
-  ActionExecutor& executor_;
   Slab<Computation> computations_;
 };
 

@@ -32,12 +32,12 @@ struct Departure {
   Route route = Route::kLink;
 };
 
-class HostLinks {
+class HostLinks : Concern {
  public:
   // The next host of the role.
   static constexpr uint32_t kAnyHost = UINT32_MAX;
 
-  explicit HostLinks(World& world);
+  explicit HostLinks(Concerns& all);
 
   std::deque<HostState>& hosts() { return hosts_; }
   // Places a new process. `host`: index in the options' hosts, or kAnyHost.
@@ -64,19 +64,18 @@ class HostLinks {
     LinkQueue out, in;
   };
 
-  World& world_;
   std::deque<HostState> hosts_;
   std::vector<ZoneLink> zones_;
 };
 
-class HostCores {
+class HostCores : Concern {
  public:
   // Tasks of shared cores: batches by their number, and
   static constexpr uint32_t kDecodes = 1u << 31;   // splits, by that of their decoding
   static constexpr uint32_t kServes = UINT32_MAX;  // a server's work on a message
 
   // Gives shared cores to the hosts that have fewer than their processes have threads.
-  HostCores(World& world, HostLinks& links);
+  explicit HostCores(Concerns& all);
 
   // Null if the process's host has enough cores.
   SharedCores* Of(const RoleProcess& p);
@@ -87,17 +86,16 @@ class HostCores {
   template <class Ended>
   void OnCores(uint32_t index, const Ended& ended) {
     bool any = false;
-    for (uint32_t task = 0; shared_[index].End(world_.now(), &task);) {
+    for (uint32_t task = 0; shared_[index].End(now(), &task);) {
       any = true;
       if (task != kServes) ended(task);
     }
     // Otherwise a task has begun meanwhile, and an event is due at its time.
     if (const Time next = shared_[index].NextEnd(); any && next != Time::max())
-      world_.queue.At(next, kCores, index);
+      queue_.At(next, kCores, index);
   }
 
  private:
-  World& world_;
   std::vector<SharedCores> shared_;
 };
 

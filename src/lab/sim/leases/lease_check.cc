@@ -5,18 +5,15 @@
 #include <utility>
 #include <variant>
 
-#include "lab/sim/checkpoints/disk.h"
-#include "lab/sim/invariants.h"
-#include "lab/sim/succession/coordinator_hosts.h"
-#include "lab/sim/succession/coordinator_processes.h"
+#include "lab/sim/cluster/concerns.h"
 
 namespace leat::sim {
 
 using namespace protocol;
 
 void LeaseCheck::CheckWatermark() {
-  if (!world_.options.strategy.on_servers()) return;
-  const CoordinatorStatus status = coordinators_.status();
+  if (!options_.strategy.on_servers()) return;
+  const CoordinatorStatus status = all_.coordinators.status();
   for (const ProcessPtr& p : processes_.processes()) {
     if (!p || !p->server || !p->joined) continue;
     for (uint32_t i = 0; i < status.view.slices.size(); ++i) {
@@ -25,7 +22,7 @@ void LeaseCheck::CheckWatermark() {
           location.live && location.server == p->node ? p->server->Find(SliceId(i)) : nullptr;
       if (slice == nullptr || p->server->HasArrived({slice->id, slice->incarnation})) continue;
       if (auto lacks = Lacks(slice->ledger.partitions(), status.watermark); !lacks.empty())
-        return world_.Violate(Invariant::kLeasesWatermark, NameOf(slice->id) + ": " + lacks);
+        return Violate(Invariant::kLeasesWatermark, NameOf(slice->id) + ": " + lacks);
     }
   }
 }
@@ -41,7 +38,7 @@ void LeaseCheck::CheckReply(uint64_t term, const ControlReply& reply) {
 void LeaseCheck::CheckLabels(const WorkerHeartbeatReply& reply) {
   const auto check = [this](const Cut& cut, const std::optional<LabelRange>& labels) {
     if (auto wrong = labels_.OnLeased(cut, labels); !wrong.empty())
-      world_.Violate(Invariant::kLeasesLabels, std::move(wrong));
+      Violate(Invariant::kLeasesLabels, std::move(wrong));
   };
   for (const Lease& lease : reply.leases) check(lease.cut, lease.labels);
   for (const protocol::Round& round : reply.rounds) {
@@ -53,15 +50,15 @@ void LeaseCheck::CheckTaken(const RoleProcess& p, const Lease& lease) {
   const Cut& cut = lease.cut;
   const std::string name =
       "the cut of partition " + std::to_string(cut.partition) + " from " + NameOf(cut.begin);
-  if (!disk_.IsJournaled(cut))
-    return world_.Violate(Invariant::kSuccessionOneCoordinator, name + " is not journaled");
+  if (!all_.disk.IsJournaled(cut))
+    return Violate(Invariant::kSuccessionOneCoordinator, name + " is not journaled");
   const auto by = leased_by_.find(lease.id);
   if (by == leased_by_.end()) return;  // a member's own number
   uint64_t& highest = taken_from_[{cut.partition, cut.begin}];
-  if (by->second < highest && coordinators_.status().view.Find(p.node) != nullptr) {
-    world_.Violate(Invariant::kSuccessionOneCoordinator,
-                   name + " is taken from the coordinator of term " + std::to_string(by->second) +
-                       ", after it was leased in term " + std::to_string(highest));
+  if (by->second < highest && all_.coordinators.status().view.Find(p.node) != nullptr) {
+    Violate(Invariant::kSuccessionOneCoordinator,
+            name + " is taken from the coordinator of term " + std::to_string(by->second) +
+                ", after it was leased in term " + std::to_string(highest));
   }
   highest = std::max(highest, by->second);
 }
@@ -91,15 +88,15 @@ void LeaseCheck::OnAgreedScale(const ScaleSet& set) {
 }
 
 void LeaseCheck::CheckPause(uint64_t term, const WorkerHeartbeatReply& reply) {
-  const bool stepped = world_.options.strategy.stepped();
+  const bool stepped = options_.strategy.stepped();
   // Leases of one that was replaced are as good as any. It has not heard of the pause.
-  const bool newest = term >= hosts_.acted_term();
+  const bool newest = term >= all_.hosts.acted_term();
   const auto check = [&](uint64_t begin, uint64_t end) {
     leased_until_ = std::max(leased_until_, end);
     if (newest && paused_from_ && (!stepped || begin >= *paused_from_))
-      world_.Violate(Invariant::kScalingPause,
-                     "step " + std::to_string(begin) + " is begun, paused from step " +
-                         std::to_string(*paused_from_) + "; " + coordinators_.DescribeProgress());
+      Violate(Invariant::kScalingPause, "step " + std::to_string(begin) + " is begun, paused from step " +
+                                            std::to_string(*paused_from_) + "; " +
+                                            all_.coordinators.DescribeProgress());
   };
   for (const Lease& lease : reply.leases) check(lease.first_step, lease.first_step + lease.assigned.count());
   for (const protocol::Round& round : reply.rounds) check(round.first_step, round.end());

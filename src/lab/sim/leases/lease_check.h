@@ -15,15 +15,9 @@
 
 namespace leat::sim {
 
-class CoordinatorHosts;
-class CoordinatorProcesses;
-class Disk;
-
-class LeaseCheck {
+class LeaseCheck : Concern {
  public:
-  LeaseCheck(World& world, ProcessTable& processes, const Disk& disk, CoordinatorProcesses& coordinators,
-             CoordinatorHosts& hosts)
-      : world_(world), processes_(processes), disk_(disk), coordinators_(coordinators), hosts_(hosts) {}
+  using Concern::Concern;
 
   // Each watermark of the newest coordinator.
   void CheckWatermark();
@@ -46,11 +40,6 @@ class LeaseCheck {
   void CheckLabels(const protocol::WorkerHeartbeatReply& reply);
   void CheckPause(uint64_t term, const protocol::WorkerHeartbeatReply& reply);
 
-  World& world_;
-  ProcessTable& processes_;
-  const Disk& disk_;
-  CoordinatorProcesses& coordinators_;
-  CoordinatorHosts& hosts_;
   LabelCheck labels_;
   std::unordered_map<uint64_t, uint64_t> leased_by_;  // by lease: the coordinator's term
   std::map<std::pair<uint32_t, protocol::Position>, uint64_t>

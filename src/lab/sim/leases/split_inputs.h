@@ -11,22 +11,9 @@
 
 namespace leat::sim {
 
-class ActionExecutor;
-class GroupMembers;
-class LeaseCheck;
-
-class SplitInputs {
+class SplitInputs : Concern {
  public:
-  SplitInputs(World& world, ProcessTable& processes, HostLinks& links, HostCores& cores, GroupMembers& groups,
-              ActionExecutor& executor, LeaseCheck& lease_check)
-      : world_(world),
-        processes_(processes),
-        links_(links),
-        cores_(cores),
-        groups_(groups),
-        executor_(executor),
-        lease_check_(lease_check),
-        source_(world.options.input.link) {}
+  using Concern::Concern;
 
   void Execute(const ProcessPtr& p, const protocol::PrepareSplit& a);
   void Execute(const ProcessPtr& p, const protocol::DropSplit& a);
@@ -48,21 +35,14 @@ class SplitInputs {
     Time last_byte{0};
   };
 
-  bool HasInput() const { return world_.options.input.event_bytes > 0 || world_.options.input.decode > 0; }
+  bool HasInput() const { return options_.input.event_bytes > 0 || options_.input.decode > 0; }
   void ReadNext(const ProcessPtr& p);
   void RequestChunk(RoleProcess* p);
   // Decodes the split that has been read.
   void Decode(const ProcessPtr& p);
   void OnReady(const ProcessPtr& p, uint64_t lease);
 
-  World& world_;
-  ProcessTable& processes_;
-  HostLinks& links_;
-  HostCores& cores_;
-  GroupMembers& groups_;
-  ActionExecutor& executor_;
-  LeaseCheck& lease_check_;
-  LinkQueue source_;
+  LinkQueue source_{options_.input.link};
   Slab<Decoding> decodings_;
   Slab<Chunk> chunks_;
 };

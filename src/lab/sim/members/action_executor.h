@@ -13,27 +13,9 @@
 
 namespace leat::sim {
 
-class ComputeTasks;
-class ForwardMessages;
-class GroupMembers;
-class MoveTransfers;
-class PushMessages;
-class RoleProcesses;
-class ShardFiles;
-class SplitInputs;
-
-class ActionExecutor {
+class ActionExecutor : Concern {
  public:
-  ActionExecutor(RoleProcesses& members, ShardFiles& shards, SplitInputs& inputs, ComputeTasks& compute,
-                 PushMessages& pushes, MoveTransfers& moves, ForwardMessages& forwards, GroupMembers& groups)
-      : members_(members),
-        shards_(shards),
-        inputs_(inputs),
-        compute_(compute),
-        pushes_(pushes),
-        moves_(moves),
-        forwards_(forwards),
-        groups_(groups) {}
+  using Concern::Concern;
 
   // Actions of a worker, and of a member of a group. A heartbeat that has become urgent follows.
   void Execute(const ProcessPtr& p, const protocol::WorkerActions& actions);
@@ -46,15 +28,6 @@ class ActionExecutor {
  private:
   template <class Actions>
   void ExecuteAll(const ProcessPtr& p, const Actions& actions);
-
-  RoleProcesses& members_;
-  ShardFiles& shards_;
-  SplitInputs& inputs_;
-  ComputeTasks& compute_;
-  PushMessages& pushes_;
-  MoveTransfers& moves_;
-  ForwardMessages& forwards_;
-  GroupMembers& groups_;
 };
 
 }  // namespace leat::sim

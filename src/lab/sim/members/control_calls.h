@@ -13,29 +13,21 @@
 
 namespace leat::sim {
 
-class CoordinatorProcesses;
-class StandbyProcesses;
-
-class ControlCalls {
+class ControlCalls : Concern {
  public:
-  ControlCalls(World& world, CoordinatorProcesses& coordinators, StandbyProcesses& standbys)
-      : world_(world), coordinators_(coordinators), standbys_(standbys) {}
+  using Concern::Concern;
 
   void Call(const std::shared_ptr<Process>& from, protocol::ControlRequest request,
             std::function<void(std::optional<protocol::ControlReply>)> answer);
 
  private:
-  World& world_;
-  CoordinatorProcesses& coordinators_;
-  StandbyProcesses& standbys_;
   uint64_t last_call_ = 0;
 };
 
 // Commands of a person, who repeats them until they are answered.
-class AdminCommands {
+class AdminCommands : Concern {
  public:
-  AdminCommands(World& world, ControlCalls& calls, CoordinatorProcesses& coordinators)
-      : world_(world), calls_(calls), coordinators_(coordinators) {}
+  using Concern::Concern;
 
   // Sends a command once.
   void Tell(const protocol::AdminRequest& command);
@@ -49,9 +41,6 @@ class AdminCommands {
   // A process that calls the newest coordinator.
   std::shared_ptr<Process> Admin() const;
 
-  World& world_;
-  ControlCalls& calls_;
-  CoordinatorProcesses& coordinators_;
   uint64_t job_pauses_ = 0;
 };
 

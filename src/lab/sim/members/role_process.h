@@ -114,20 +114,22 @@ inline bool SameServer(const RoleProcess& p, uint32_t incarnation) {
   return p.alive && p.incarnation == incarnation && p.server;
 }
 
-class ProcessTable {
+class ProcessTable : Concern {
  public:
-  static constexpr uint32_t kNobody = UINT32_MAX;
+  using Concern::Concern;
 
-  explicit ProcessTable(World& world) : world_(world) {}
+  static constexpr uint32_t kNobody = UINT32_MAX;
 
   // A new process of a role. `address`: where it listens; empty: at a new address. A worker of servers does
   // not listen.
   ProcessPtr Add(protocol::Role role, bool standby, const std::string& address);
   void Remove(const RoleProcess& p);
 
-  const ProcessPtr& operator[](uint32_t slot) const { return processes_[slot]; }
-  const std::vector<ProcessPtr>& processes() const { return processes_; }
+  const ProcessPtr& operator[](uint32_t slot) const { return by_slot_[slot]; }
+  const std::vector<ProcessPtr>& processes() const { return by_slot_; }
   std::vector<ProcessPtr> All(protocol::Role role) const;
+  // The newest values of all slices, in table order; false if no process has a slice at present.
+  bool Values(std::vector<float>* values) const;
   // A random live process; null if the role has none.
   ProcessPtr Any(protocol::Role role);
 
@@ -138,9 +140,10 @@ class ProcessTable {
   const std::string& AddressOf(uint32_t id) const { return addresses_[id].address; }
   // The slot of the process at an address, or kNobody.
   uint32_t SlotAt(uint32_t id) const { return addresses_[id].slot; }
-  RoleProcess* At(uint32_t id) const {
+  // The process at an address; null if there is none.
+  const ProcessPtr& At(uint32_t id) const {
     const uint32_t slot = SlotAt(id);
-    return slot == kNobody ? nullptr : processes_[slot].get();
+    return slot == kNobody ? nobody_ : by_slot_[slot];
   }
 
  private:
@@ -149,11 +152,11 @@ class ProcessTable {
     uint32_t slot = kNobody;
   };
 
-  World& world_;
-  std::vector<ProcessPtr> processes_;                         // by slot
+  std::vector<ProcessPtr> by_slot_;                           // by slot
   std::vector<Address> addresses_ = std::vector<Address>(1);  // by number; the first is unused
   std::unordered_map<std::string, uint32_t> address_ids_;     // by address
   uint64_t last_address_ = 0;
+  const ProcessPtr nobody_;
   uint32_t started_servers_ = 0, started_workers_ = 0;
 };
 

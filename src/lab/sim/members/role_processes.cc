@@ -4,13 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "lab/sim/allreduce/group_members.h"
-#include "lab/sim/members/action_executor.h"
-#include "lab/sim/members/control_calls.h"
-#include "lab/sim/push/server_processes.h"
-#include "lab/sim/slices/slice_check.h"
-#include "lab/sim/subscribers/pull_messages.h"
-#include "lab/sim/succession/coordinator_processes.h"
+#include "lab/sim/cluster/concerns.h"
 
 namespace leat::sim {
 
@@ -24,16 +18,16 @@ constexpr Duration kUrgentGap = std::chrono::milliseconds(10);
 }  // namespace
 
 void RoleProcesses::StartAll() {
-  for (uint32_t i = 0; i < world_.options.servers; ++i) Start(Role::kServer);
-  for (uint32_t i = 0; i < world_.options.workers; ++i) Start(Role::kWorker);
-  for (uint32_t i = 0; i < world_.options.standby; ++i) Start(Role::kWorker, "", true);
+  for (uint32_t i = 0; i < options_.servers; ++i) Start(Role::kServer);
+  for (uint32_t i = 0; i < options_.workers; ++i) Start(Role::kWorker);
+  for (uint32_t i = 0; i < options_.standby; ++i) Start(Role::kWorker, "", true);
 }
 
 void RoleProcesses::Start(Role role, std::string address, bool standby, uint32_t host) {
   const ProcessPtr p = processes_.Add(role, standby, address);
-  links_.PutOnHost(p.get(), host);
-  if (world_.Chance(world_.options.faults.slow_links)) {
-    const double bytes_per_s = 1e4 * std::pow(20, world_.rng.Uniform());
+  all_.links.PutOnHost(p.get(), host);
+  if (Chance(options_.faults.slow_links)) {
+    const double bytes_per_s = 1e4 * std::pow(20, rng_.Uniform());
     p->host->up.SetRate(bytes_per_s);
     p->host->down.SetRate(bytes_per_s);
   }
@@ -47,47 +41,47 @@ void RoleProcesses::JoinAgain(const ProcessPtr& p) {
   p->connections.clear();
   p->input = {};
   p->owed = Duration(0);
-  groups_.Forget(p);
-  pulls_.ForgetServer(p);
+  all_.groups.Forget(p);
+  all_.pulls.ForgetServer(p);
   if (p->role == Role::kServer) {
-    servers_.FreeParked(p.get());
-    p->server = std::make_unique<Server>(ServerConfig{.table = world_.options.table,
-                                                      .optimizer = world_.options.optimizer,
-                                                      .strategy = world_.options.strategy,
+    all_.servers.FreeParked(p.get());
+    p->server = std::make_unique<Server>(ServerConfig{.table = options_.table,
+                                                      .optimizer = options_.optimizer,
+                                                      .strategy = options_.strategy,
                                                       .modelled = world_.modelled,
-                                                      .max_report_bytes = world_.options.max_report_bytes});
-  } else if (!world_.options.strategy.on_servers()) {
+                                                      .max_report_bytes = options_.max_report_bytes});
+  } else if (!options_.strategy.on_servers()) {
     p->memory = world_.workload.Join();
     p->progress = {};
-    groups_.Start(p);
+    all_.groups.Start(p);
   } else {
     WorkerConfig config;
-    config.table = world_.options.table;
-    config.strategy = world_.options.strategy;
-    config.leases_ahead = world_.options.leases_ahead;
-    config.reply_timeout = world_.options.reply_timeout;
-    config.unreachable_after = world_.options.unreachable_after;
+    config.table = options_.table;
+    config.strategy = options_.strategy;
+    config.leases_ahead = options_.leases_ahead;
+    config.reply_timeout = options_.reply_timeout;
+    config.unreachable_after = options_.unreachable_after;
     config.late_labels = world_.LateLabels();
     config.always_pull = p->standby;
     p->worker.emplace(config);
     p->memory = world_.workload.Join();
     p->progress = {};
   }
-  world_.ScheduleIn(p, world_.Between(0, 30), [this, p] { Join(p); });
+  ScheduleIn(p, Between(0, 30), [this, p] { Join(p); });
 }
 
 // As long as no coordinator answers, it votes as the node that it was before its eviction.
 void RoleProcesses::Join(const ProcessPtr& p) {
-  const auto again = [this, p] { world_.ScheduleIn(p, world_.Between(20, 100), [this, p] { Join(p); }); };
+  const auto again = [this, p] { ScheduleIn(p, Between(20, 100), [this, p] { Join(p); }); };
   if (p->promises.node() == NodeId()) return AskToJoin(p, again);
-  calls_.Call(p, p->promises.MakeHeartbeat(p->role),
-              [this, p, again](const std::optional<ControlReply>& reply) {
-                if (!reply) return again();
-                const auto* candidacy = std::get_if<Candidacy>(&*reply);
-                // A coordinator that was just elected waits for its electors; this member may be one of them.
-                if (candidacy == nullptr) return p->promises.OnReply(*reply) ? AskToJoin(p, again) : again();
-                calls_.Call(p, p->promises.OnCandidacy(*candidacy), [again](const auto&) { again(); });
-              });
+  all_.calls.Call(
+      p, p->promises.MakeHeartbeat(p->role), [this, p, again](const std::optional<ControlReply>& reply) {
+        if (!reply) return again();
+        const auto* candidacy = std::get_if<Candidacy>(&*reply);
+        // A coordinator that was just elected waits for its electors; this member may be one of them.
+        if (candidacy == nullptr) return p->promises.OnReply(*reply) ? AskToJoin(p, again) : again();
+        all_.calls.Call(p, p->promises.OnCandidacy(*candidacy), [again](const auto&) { again(); });
+      });
 }
 
 void RoleProcesses::AskToJoin(const ProcessPtr& p, const std::function<void()>& again) {
@@ -96,9 +90,9 @@ void RoleProcesses::AskToJoin(const ProcessPtr& p, const std::function<void()>& 
   request.address = processes_.AddressOf(p->address_id);
   request.process = p->slot + 1;
   request.standby = p->standby;
-  request.place = links_.PlaceOf(*p);
-  request.round_trip = links_.RoundTripOf(*p);
-  calls_.Call(p, request, [this, p, again](std::optional<ControlReply> reply) {
+  request.place = all_.links.PlaceOf(*p);
+  request.round_trip = all_.links.RoundTripOf(*p);
+  all_.calls.Call(p, request, [this, p, again](std::optional<ControlReply> reply) {
     const auto* joined = reply ? std::get_if<JoinReply>(&*reply) : nullptr;
     if (!joined || !joined->status.ok()) return again();
     p->joined = true;
@@ -108,7 +102,7 @@ void RoleProcesses::AskToJoin(const ProcessPtr& p, const std::function<void()>& 
       JoinRequest known;
       known.role = p->role;
       known.address = processes_.AddressOf(p->address_id);
-      world_.hooks.on_join(world_.now(), p->node, known);
+      world_.hooks.on_join(now(), p->node, known);
     }
     if (p->server) p->server->OnJoined(p->node, joined->term);
     if (p->worker) p->worker->OnJoined(p->node, joined->term);
@@ -119,7 +113,7 @@ void RoleProcesses::AskToJoin(const ProcessPtr& p, const std::function<void()>& 
 
 void RoleProcesses::SendHeartbeat(const ProcessPtr& p) {
   p->heartbeat_in_flight = true;
-  p->last_heartbeat = world_.now();
+  p->last_heartbeat = now();
   ControlRequest request;
   if (p->server) {
     ServerHeartbeat heartbeat = p->server->MakeHeartbeat();
@@ -131,41 +125,41 @@ void RoleProcesses::SendHeartbeat(const ProcessPtr& p) {
     request = std::move(heartbeat);
   } else {
     WorkerHeartbeat heartbeat =
-        p->worker ? p->worker->MakeHeartbeat(world_.now()) : p->group_member->machine->MakeHeartbeat();
+        p->worker ? p->worker->MakeHeartbeat(now()) : p->group_member->machine->MakeHeartbeat();
     heartbeat.progress = p->progress;
     if (p->memory) p->memory->FillProgress(&heartbeat.progress);
     heartbeat.elector = p->promises.state();
     if (!heartbeat.unreachable.empty()) ++counts_.unreachable;
     request = std::move(heartbeat);
   }
-  calls_.Call(p, std::move(request),
-              [this, p, incarnation = p->incarnation](std::optional<ControlReply> reply) {
-                if (incarnation == p->incarnation) OnHeartbeatReply(p, reply);
-              });
+  all_.calls.Call(p, std::move(request),
+                  [this, p, incarnation = p->incarnation](std::optional<ControlReply> reply) {
+                    if (incarnation == p->incarnation) OnHeartbeatReply(p, reply);
+                  });
 }
 
 void RoleProcesses::OnHeartbeatReply(const ProcessPtr& p, const std::optional<ControlReply>& reply) {
   p->heartbeat_in_flight = false;
   const uint64_t term = TermOf(*p);
   if (const auto* candidacy = reply ? std::get_if<Candidacy>(&*reply) : nullptr) {
-    calls_.Call(p, p->promises.OnCandidacy(*candidacy), [](const auto&) {});
+    all_.calls.Call(p, p->promises.OnCandidacy(*candidacy), [](const auto&) {});
   } else if (reply && p->promises.OnReply(*reply)) {
     if (const auto* server = std::get_if<ServerHeartbeatReply>(&*reply)) {
       SliceCheck::Before before;
-      if (world_.options.check) before = slice_check_.SlicesOf(*p);
+      if (options_.check) before = all_.slice_check.SlicesOf(*p);
       const uint32_t incarnation = p->incarnation;
-      executor_.Execute(p, p->server->OnHeartbeatReply(*server));
-      if (world_.options.check && SameServer(*p, incarnation)) slice_check_.CheckTakenOver(*p, before);
-      if (p->alive && p->server) servers_.Advance(p);
+      all_.executor.Execute(p, p->server->OnHeartbeatReply(*server));
+      if (options_.check && SameServer(*p, incarnation)) all_.slice_check.CheckTakenOver(*p, before);
+      if (p->alive && p->server) all_.servers.Advance(p);
     } else if (const auto* worker = std::get_if<WorkerHeartbeatReply>(&*reply)) {
       if (p->worker) {
-        executor_.Execute(p, p->worker->OnHeartbeatReply(world_.now(), *worker));
+        all_.executor.Execute(p, p->worker->OnHeartbeatReply(now(), *worker));
       } else {
-        executor_.Execute(p, p->group_member->machine->OnHeartbeatReply(*worker));
+        all_.executor.Execute(p, p->group_member->machine->OnHeartbeatReply(*worker));
       }
     }
   }
-  if (p->alive && p->joined) coordinators_.CheckTerm(term, TermOf(*p));
+  if (p->alive && p->joined) all_.coordinators.CheckTerm(term, TermOf(*p));
   if (p->alive) Wake(p);
 }
 
@@ -181,22 +175,22 @@ bool RoleProcesses::Urgent(const RoleProcess& p) const {
 
 void RoleProcesses::MaybeSendHeartbeat(const ProcessPtr& p) {
   if (!p->alive || !p->joined || p->heartbeat_in_flight) return;
-  const Time due = p->last_heartbeat + (Urgent(*p) ? kUrgentGap : world_.options.heartbeat_interval);
-  if (due <= world_.now()) return SendHeartbeat(p);
+  const Time due = p->last_heartbeat + (Urgent(*p) ? kUrgentGap : options_.heartbeat_interval);
+  if (due <= now()) return SendHeartbeat(p);
   WakeAt(p, due);
 }
 
 void RoleProcesses::Wake(const ProcessPtr& p) {
   if (!p->joined) return;
-  if (world_.now() < p->paused_until) return WakeAt(p, p->paused_until);
+  if (now() < p->paused_until) return WakeAt(p, p->paused_until);
   if (p->worker) {
-    if (p->worker->next_timer() <= world_.now()) executor_.Execute(p, p->worker->OnTimer(world_.now()));
+    if (p->worker->next_timer() <= now()) all_.executor.Execute(p, p->worker->OnTimer(now()));
     if (!p->alive || !p->joined) return;
     if (const Time next = p->worker->next_timer(); next != Time::max())
-      WakeAt(p, std::max(next, world_.now() + kUrgentGap));
+      WakeAt(p, std::max(next, now() + kUrgentGap));
   } else {
-    if (p->server) servers_.ExpireParked(p);
-    WakeAt(p, world_.now() + world_.options.heartbeat_interval);
+    if (p->server) all_.servers.ExpireParked(p);
+    WakeAt(p, now() + options_.heartbeat_interval);
   }
   MaybeSendHeartbeat(p);
 }
@@ -211,7 +205,7 @@ void RoleProcesses::OnTimer(uint32_t slot, Time at) {
 void RoleProcesses::WakeAt(const ProcessPtr& p, Time at) {
   if (p->wake_at <= at) return;
   p->wake_at = at;
-  world_.queue.At(at, kWake, p->slot);
+  queue_.At(at, kWake, p->slot);
 }
 
 void RoleProcesses::OnExit(const ProcessPtr& p) {
@@ -224,12 +218,12 @@ void RoleProcesses::OnExit(const ProcessPtr& p) {
   }
   if (p->worker) {
     for (const ProcessPtr& server : processes_.processes()) {
-      if (server && server->server) servers_.ForgetParked(server, p->slot);
+      if (server && server->server) all_.servers.ForgetParked(server, p->slot);
     }
   }
-  groups_.Forget(p);
-  pulls_.ForgetServer(p);
-  servers_.AbandonParked(p.get());
+  all_.groups.Forget(p);
+  all_.pulls.ForgetServer(p);
+  all_.servers.AbandonParked(p.get());
   processes_.Remove(*p);
 }
 

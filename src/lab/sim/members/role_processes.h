@@ -15,29 +15,9 @@
 
 namespace leat::sim {
 
-class ActionExecutor;
-class ControlCalls;
-class CoordinatorProcesses;
-class GroupMembers;
-class PullMessages;
-class SliceCheck;
-class ServerProcesses;
-
-class RoleProcesses {
+class RoleProcesses : Concern {
  public:
-  RoleProcesses(World& world, ProcessTable& processes, HostLinks& links, ControlCalls& calls,
-                ActionExecutor& executor, ServerProcesses& servers, GroupMembers& groups, PullMessages& pulls,
-                SliceCheck& slice_check, CoordinatorProcesses& coordinators)
-      : world_(world),
-        processes_(processes),
-        links_(links),
-        calls_(calls),
-        executor_(executor),
-        servers_(servers),
-        groups_(groups),
-        pulls_(pulls),
-        slice_check_(slice_check),
-        coordinators_(coordinators) {}
+  using Concern::Concern;
 
   // The processes with which a job begins.
   void StartAll();
@@ -69,16 +49,6 @@ class RoleProcesses {
   uint64_t TermOf(const RoleProcess& p) const;  // term of the coordinator that it follows
   void WakeAt(const ProcessPtr& p, Time at);
 
-  World& world_;
-  ProcessTable& processes_;
-  HostLinks& links_;
-  ControlCalls& calls_;
-  ActionExecutor& executor_;
-  ServerProcesses& servers_;
-  GroupMembers& groups_;
-  PullMessages& pulls_;
-  SliceCheck& slice_check_;
-  CoordinatorProcesses& coordinators_;
   std::map<NodeId, protocol::ServerProgress> progress_;
   MemberCounts counts_;
   uint64_t servers_left_ = 0;  // after they have handed all slices over

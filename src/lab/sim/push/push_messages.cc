@@ -4,11 +4,7 @@
 #include <utility>
 
 #include "base/prefetch.h"
-#include "lab/sim/faults/fault_injector.h"
-#include "lab/sim/faults/outages.h"
-#include "lab/sim/members/action_executor.h"
-#include "lab/sim/members/role_processes.h"
-#include "lab/sim/push/server_processes.h"
+#include "lab/sim/cluster/concerns.h"
 #include "protocol/prefetch.h"
 
 namespace leat::sim {
@@ -61,16 +57,14 @@ void PushMessages::Execute(const ProcessPtr& p, const Disconnect& a) {
   Connection& connection = ConnectionOf(p.get(), a.server);
   ++connection.number;
   connection.there = connection.back = Direction();
-  const uint32_t slot = processes_.SlotAt(connection.address_id);
-  if (slot == ProcessTable::kNobody) return;
-  if (const ProcessPtr server = processes_[slot]; server && server->server && server->node == a.server)
-    servers_.ForgetParked(server, p->slot);
+  const ProcessPtr server = processes_.At(connection.address_id);
+  if (server && server->server && server->node == a.server) all_.servers.ForgetParked(server, p->slot);
 }
 
 void PushMessages::Execute(const ProcessPtr& p, const SendPush& a) {
-  if (faults_.DiesAt(DeathPoint::kBeforePush, p)) return;
+  if (all_.faults.DiesAt(DeathPoint::kBeforePush, p)) return;
   ++world_.messages;
-  if (p->waiting_since < Time(0)) p->waiting_since = world_.now();
+  if (p->waiting_since < Time(0)) p->waiting_since = now();
   Connection& connection = ConnectionOf(p.get(), a.server);
   if (processes_.AddressOf(connection.address_id) != a.address)
     connection.address_id = processes_.AddressIdOf(a.address);
@@ -91,49 +85,47 @@ void PushMessages::Execute(const ProcessPtr& p, const SendPush& a) {
     message.bytes = BytesOf(*message.request);
     return m;
   };
-  const uint32_t slot = processes_.SlotAt(connection.address_id);
-  const RoleProcess* const to = slot == ProcessTable::kNobody ? nullptr : processes_[slot].get();
-  if (world_.Chance(world_.options.faults.duplicated)) Send(p.get(), to, make(false), world_.now(), nullptr);
+  const RoleProcess* const to = processes_.At(connection.address_id).get();
+  if (Chance(options_.faults.duplicated)) Send(p.get(), to, make(false), now(), nullptr);
   const uint64_t sequence = a.request->sequence;
-  if (outages_.AnyCut() && outages_.IsCut(p->node, a.server)) {
+  if (all_.outages.AnyCut() && all_.outages.IsCut(p->node, a.server)) {
     // The kernel gives up after a while, or the worker's own timeout comes first.
-    if (world_.rng.Chance(0.7))
-      world_.queue.After(world_.Between(50, 300),
-                         [this, p, server = a.server, sequence] { Fail(p, server, sequence); });
+    if (rng_.Chance(0.7))
+      queue_.After(Between(50, 300), [this, p, server = a.server, sequence] { Fail(p, server, sequence); });
     return;
   }
-  if (world_.Chance(world_.options.faults.lost)) {
+  if (Chance(options_.faults.lost)) {
     // Lost silently: the worker only notices its timeout. Otherwise the connection breaks.
-    if (!world_.rng.Chance(0.3)) Fail(p, a.server, sequence);
+    if (!rng_.Chance(0.3)) Fail(p, a.server, sequence);
     return;
   }
-  if (world_.Chance(world_.options.faults.lost)) {  // applied, but the reply is lost
-    Send(p.get(), to, make(false), world_.now(), &connection.there);
-    if (!world_.rng.Chance(0.3)) Fail(p, a.server, sequence);
+  if (Chance(options_.faults.lost)) {  // applied, but the reply is lost
+    Send(p.get(), to, make(false), now(), &connection.there);
+    if (!rng_.Chance(0.3)) Fail(p, a.server, sequence);
     return;
   }
   const uint32_t m = make(true);
   p->owed += p->cost.Of(messages_[m].bytes);
-  Send(p.get(), to, m, world_.now(), &connection.there);
-  faults_.DiesAt(DeathPoint::kPushed, p);
+  Send(p.get(), to, m, now(), &connection.there);
+  all_.faults.DiesAt(DeathPoint::kPushed, p);
 }
 
 void PushMessages::Fail(const ProcessPtr& worker, NodeId server, uint64_t sequence) {
   const uint32_t connection = ConnectionOf(worker.get(), server).number;
-  world_.ScheduleIn(
-      worker, world_.Latency(worker->host->latency),
+  ScheduleIn(
+      worker, Latency(worker->host->latency),
       [this, worker, incarnation = worker->incarnation, connection, server, sequence] {
         if (incarnation != worker->incarnation || ConnectionOf(worker.get(), server).number != connection)
           return;
         const Status why(Code::kUnavailable, "connection lost");
-        executor_.Execute(worker, worker->worker->OnPushFailed(world_.now(), server, sequence, why));
-        members_.Wake(worker);
+        all_.executor.Execute(worker, worker->worker->OnPushFailed(now(), server, sequence, why));
+        all_.members.Wake(worker);
       });
 }
 
 RoleProcess* PushMessages::ServerOf(const Message& message) const {
-  const uint32_t slot = message.back ? message.to : processes_.SlotAt(message.address_id);
-  return slot == ProcessTable::kNobody ? nullptr : processes_[slot].get();
+  if (!message.back) return processes_.At(message.address_id).get();
+  return message.to == ProcessTable::kNobody ? nullptr : processes_[message.to].get();
 }
 
 void PushMessages::Send(RoleProcess* from, const RoleProcess* to, uint32_t m, Time at, Direction* direction) {
@@ -150,12 +142,11 @@ void PushMessages::Send(RoleProcess* from, const RoleProcess* to, uint32_t m, Ti
 }
 
 uint32_t PushMessages::DrawWindow(uint64_t bytes) {
-  const bool together = world_.options.strategy.stepped() && world_.options.strategy.ahead() == 0;
-  if (!together || 2 * bytes < 3 * world_.options.window) return Message::kWhole;
-  const uint64_t windows =
-      std::min((bytes + world_.options.window / 2) / world_.options.window, world_.options.kMostWindows);
+  const bool together = options_.strategy.stepped() && options_.strategy.ahead() == 0;
+  if (!together || 2 * bytes < 3 * options_.window) return Message::kWhole;
+  const uint64_t windows = std::min((bytes + options_.window / 2) / options_.window, options_.kMostWindows);
   const double equal = static_cast<double>(bytes) / static_cast<double>(windows);
-  return static_cast<uint32_t>(std::min<double>(equal * (0.5 + world_.rng.Uniform()) + 1, Message::kWhole));
+  return static_cast<uint32_t>(std::min<double>(equal * (0.5 + rng_.Uniform()) + 1, Message::kWhole));
 }
 
 bool PushMessages::SendWindow(RoleProcess* from, const RoleProcess* to, uint32_t m, Time at,
@@ -163,21 +154,21 @@ bool PushMessages::SendWindow(RoleProcess* from, const RoleProcess* to, uint32_t
   Message& message = messages_[m];
   const uint64_t window = std::min<uint64_t>(message.unsent, message.window);
   const Departure departure =
-      links_.Leaves(from, to, window, at, direction != nullptr ? &direction->last : nullptr, 1);
+      all_.links.Leaves(from, to, window, at, direction != nullptr ? &direction->last : nullptr, 1);
   if (window < message.unsent) {
     message.unsent -= window;
     if (to != nullptr && departure.route != Route::kLocal) {
-      world_.queue.After(departure.first - world_.now(),
-                         [this, out_of = from->host, into = to->host, window, route = departure.route] {
-                           links_.PassWindow(*out_of, into, window, route);
-                         });
+      queue_.After(departure.first - now(),
+                   [this, out_of = from->host, into = to->host, window, route = departure.route] {
+                     all_.links.PassWindow(*out_of, into, window, route);
+                   });
     }
-    world_.queue.At(departure.left, kMoreToSend, m);
+    queue_.At(departure.left, kMoreToSend, m);
     return false;
   }
   message.last_byte = departure.last;
   message.route = departure.route;
-  world_.queue.At(departure.first, departure.route == Route::kOutOf ? kCrosses : kArrive, m);
+  queue_.At(departure.first, departure.route == Route::kOutOf ? kCrosses : kArrive, m);
   return true;
 }
 
@@ -196,7 +187,7 @@ void PushMessages::OnMoreToSend(uint32_t m) {
   RoleProcess* const from = head.back ? server : worker;
   for (const RoleProcess* const to = head.back ? worker : server; m != Direction::kNone;) {
     const uint32_t next = messages_[m].next;
-    if (!SendWindow(from, to, m, std::max(world_.now(), messages_[m].last_byte), &direction)) return;
+    if (!SendWindow(from, to, m, std::max(now(), messages_[m].last_byte), &direction)) return;
     m = next;
   }
   direction.queued = Direction::kNone;
@@ -215,7 +206,7 @@ void PushMessages::Bounce(uint32_t m) {
   const ProcessPtr& worker = processes_[message.from];
   if (!message.wanted || !worker || worker->incarnation != message.from_incarnation) return Free(m);
   message.back = message.failed = true;
-  world_.queue.At(world_.now() + world_.Latency(worker->host->latency), kDeliver, m);
+  queue_.At(now() + Latency(worker->host->latency), kDeliver, m);
 }
 
 void PushMessages::Abandon(uint32_t m) {
@@ -236,42 +227,43 @@ void PushMessages::OnArrive(uint32_t m) {
   const ProcessPtr& p = processes_[message.back ? message.from : message.to];
   if (message.back && (!p || p->incarnation != message.from_incarnation)) return Free(m);
   // Lost silently: the worker only notices its timeout.
-  if (outages_.Isolated(p.get(), processes_[message.back ? message.to : message.from].get())) return Free(m);
-  const Time there = links_.Comes(p.get(), message.unsent, message.last_byte, message.route);
+  if (all_.outages.Isolated(p.get(), processes_[message.back ? message.to : message.from].get()))
+    return Free(m);
+  const Time there = all_.links.Comes(p.get(), message.unsent, message.last_byte, message.route);
   if (message.back) {
-    if (there > world_.now()) return world_.queue.At(there, kDeliver, m);
+    if (there > now()) return queue_.At(there, kDeliver, m);
     return OnDeliver(m);
   }
   // Pushes are processed in the order of arrival, so the machine may have this one already. Its reply leaves
   // when its last byte has arrived and earlier pushes are done.
   message.to_incarnation = p->incarnation;
-  if (world_.now() < p->paused_until) return world_.queue.At(std::max(there, p->paused_until), kDeliver, m);
-  servers_.Serve(p, m, there);
+  if (now() < p->paused_until) return queue_.At(std::max(there, p->paused_until), kDeliver, m);
+  all_.servers.Serve(p, m, there);
 }
 
 void PushMessages::OnDeliver(uint32_t m) {
   Message& message = messages_[m];
   const ProcessPtr& p = processes_[message.back ? message.from : message.to];
-  if (p && world_.now() < p->paused_until) return world_.queue.At(p->paused_until, kDeliver, m);
+  if (p && now() < p->paused_until) return queue_.At(p->paused_until, kDeliver, m);
   if (message.back) return TakeReply(m);
   if (!p || p->incarnation != message.to_incarnation) return Bounce(m);
-  servers_.Serve(p, m, world_.now());
+  all_.servers.Serve(p, m, now());
 }
 
 void PushMessages::OnCrosses(uint32_t m) {
   Message& message = messages_[m];
   const RoleProcess* const worker = processes_[message.from].get();
   const RoleProcess* const server = ServerOf(message);
-  const Time next = links_.Crosses(message.back ? server : worker, message.back ? worker : server,
-                                   message.unsent, &message.last_byte, &message.route);
-  world_.queue.At(next, message.route == Route::kLink ? kArrive : kCrosses, m);
+  const Time next = all_.links.Crosses(message.back ? server : worker, message.back ? worker : server,
+                                       message.unsent, &message.last_byte, &message.route);
+  queue_.At(next, message.route == Route::kLink ? kArrive : kCrosses, m);
 }
 
 void PushMessages::SendBack(const ProcessPtr& p, uint32_t m, PushReply&& reply) {
   Message& message = messages_[m];
   const ProcessPtr& worker = processes_[message.from];
   if (!message.wanted || !worker || worker->incarnation != message.from_incarnation) return Free(m);
-  if (outages_.AnyCut() && outages_.IsCut(worker->node, p->node)) return Free(m);
+  if (all_.outages.AnyCut() && all_.outages.IsCut(worker->node, p->node)) return Free(m);
   ++world_.messages;
   message.reply = std::move(reply);
   message.back = true;
@@ -285,7 +277,7 @@ void PushMessages::SendBack(const ProcessPtr& p, uint32_t m, PushReply&& reply) 
       message.values->insert(message.values->end(), held.values.begin(), held.values.end());
     }
   }
-  Send(p.get(), worker.get(), m, std::max(world_.now(), p->busy_until), &message.way->back);
+  Send(p.get(), worker.get(), m, std::max(now(), p->busy_until), &message.way->back);
 }
 
 void PushMessages::TakeReply(uint32_t m) {
@@ -294,14 +286,14 @@ void PushMessages::TakeReply(uint32_t m) {
   if (!p || p->incarnation != message.from_incarnation || message.way->number != message.connection)
     return Free(m);
   const NodeId server = message.way->server;
-  if (p->waiting_since >= Time(0)) p->progress.wait_seconds += Seconds(world_.now() - p->waiting_since);
+  if (p->waiting_since >= Time(0)) p->progress.wait_seconds += Seconds(now() - p->waiting_since);
   p->waiting_since = Time(-1);
   p->owed += p->cost.Of(message.bytes);
   bool usual = !message.failed && !message.reply.evicted;
   WorkerActions actions;
   if (message.failed) {
     const Status why(Code::kUnavailable, "connection lost");
-    actions = p->worker->OnPushFailed(world_.now(), server, message.request->sequence, why);
+    actions = p->worker->OnPushFailed(now(), server, message.request->sequence, why);
   } else {
     for (const SliceReply& slice : message.reply.slices) {
       usual = usual && slice.outcome != SliceOutcome::kNotHere;
@@ -315,15 +307,15 @@ void PushMessages::TakeReply(uint32_t m) {
         at += n;
       }
     }
-    actions = p->worker->OnPushReply(world_.now(), server, message.reply);
+    actions = p->worker->OnPushReply(now(), server, message.reply);
   }
   const uint32_t slot = message.from;
   Free(m);
   if (usual && actions.empty() && !p->worker->HeartbeatUrgent()) return;
   const ProcessPtr held = processes_[slot];
-  executor_.Execute(held, actions);
+  all_.executor.Execute(held, actions);
   // Only exceptional events need a timer before the next heartbeat.
-  if (!usual && held->alive) members_.Wake(held);
+  if (!usual && held->alive) all_.members.Wake(held);
 }
 
 // ---- cache hints

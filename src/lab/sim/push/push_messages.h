@@ -17,12 +17,6 @@
 
 namespace leat::sim {
 
-class ActionExecutor;
-class FaultInjector;
-class Outages;
-class RoleProcesses;
-class ServerProcesses;
-
 // A push in transit, or its reply, in the same memory: three cache lines, because there are tens of thousands
 // of messages. Many events need only the first line.
 struct alignas(64) Message {
@@ -49,19 +43,9 @@ struct alignas(64) Message {
   uint32_t window = kWhole;  // bytes at a time
 };
 
-class PushMessages {
+class PushMessages : Concern {
  public:
-  PushMessages(World& world, ProcessTable& processes, HostLinks& links, Outages& outages,
-               FaultInjector& faults, ServerProcesses& servers, RoleProcesses& members,
-               ActionExecutor& executor)
-      : world_(world),
-        processes_(processes),
-        links_(links),
-        outages_(outages),
-        faults_(faults),
-        servers_(servers),
-        members_(members),
-        executor_(executor) {}
+  using Concern::Concern;
 
   // ---- a worker's actions
   void Execute(const ProcessPtr& p, const protocol::SendPush& a);
@@ -107,14 +91,6 @@ class PushMessages {
   void PrefetchForPush(const Message& message, int hop);
   void PrefetchForReply(const Message& message, int hop);
 
-  World& world_;
-  ProcessTable& processes_;
-  HostLinks& links_;
-  Outages& outages_;
-  FaultInjector& faults_;
-  ServerProcesses& servers_;
-  RoleProcesses& members_;
-  ActionExecutor& executor_;
   Slab<Message> messages_;
 };
 

@@ -4,29 +4,22 @@
 #include <utility>
 
 #include "base/check.h"
-#include "lab/sim/faults/fault_injector.h"
-#include "lab/sim/members/role_processes.h"
-#include "lab/sim/push/push_messages.h"
-#include "lab/sim/slices/forward_messages.h"
-#include "lab/sim/slices/move_transfers.h"
-#include "lab/sim/slices/slice_check.h"
-#include "lab/sim/subscribers/pull_messages.h"
+#include "lab/sim/cluster/concerns.h"
 
 namespace leat::sim {
 
 using namespace protocol;
 
 void ServerProcesses::Serve(const ProcessPtr& p, uint32_t m, Time there) {
-  if (faults_.DiesAt(DeathPoint::kBeforeApply, ProcessPtr(p))) return pushes_.Bounce(m);
-  Message& message = pushes_[m];
+  if (all_.faults.DiesAt(DeathPoint::kBeforeApply, ProcessPtr(p))) return all_.pushes.Bounce(m);
+  Message& message = all_.pushes[m];
   const PushRequest& request = *message.request;
   p->bytes.in += message.bytes;
-  p->busy_until = std::max(p->busy_until, there) + cores_.Busy(p.get(), message.bytes);
+  p->busy_until = std::max(p->busy_until, there) + all_.cores.Busy(p.get(), message.bytes);
   std::vector<SliceRef> before;
-  if (world_.options.check) before = VersionsOf(world_, *p);
+  if (options_.check) before = VersionsOf(world_, *p);
   const Status begun = p->server->Begin(request);
-  if (!begun.ok())
-    return world_.Violate(Invariant::kJobAccepted, "a server refused a push: " + begun.ToString());
+  if (!begun.ok()) return Violate(Invariant::kJobAccepted, "a server refused a push: " + begun.ToString());
   std::vector<SliceReply> replies = std::move(message.reply.slices);  // reuses the memory
   std::vector<std::span<const float>> gradients;
   if (!world_.modelled && message.gradient) {
@@ -40,25 +33,25 @@ void ServerProcesses::Serve(const ProcessPtr& p, uint32_t m, Time there) {
     if (reply.outcome == SliceOutcome::kDuplicate) ++counts_.duplicates;
     if (reply.outcome == SliceOutcome::kLate) ++counts_.late;
   }
-  if (world_.options.check && world_.options.replicas < 2) push_check_.CheckApplied(request, replies);
+  if (options_.check && options_.replicas < 2) all_.push_check.CheckApplied(request, replies);
   const uint64_t ticket = uint64_t{message.serial} << 32 | m;
   auto reply = p->server->Finish(ticket, request, std::move(replies));
-  if (faults_.DiesAt(DeathPoint::kApplied, ProcessPtr(p))) return pushes_.Bounce(m);
+  if (all_.faults.DiesAt(DeathPoint::kApplied, ProcessPtr(p))) return all_.pushes.Bounce(m);
   if (reply) {
     Reply(p, m, std::move(*reply));
   } else {
-    p->parked.emplace_back(ticket, world_.now());
+    p->parked.emplace_back(ticket, now());
   }
-  if (world_.options.check && world_.options.replicas < 2) slice_check_.CheckWriter(*p, before);
+  if (options_.check && options_.replicas < 2) all_.slice_check.CheckWriter(*p, before);
   Advance(p);
-  if (!p->heartbeat_in_flight && p->server->HeartbeatUrgent()) members_.MaybeSendHeartbeat(p);
+  if (!p->heartbeat_in_flight && p->server->HeartbeatUrgent()) all_.members.MaybeSendHeartbeat(p);
 }
 
 void ServerProcesses::Advance(const ProcessPtr& p) {
-  forwards_.Advance(p);
-  moves_.Advance(p);
+  all_.forwards.Advance(p);
+  all_.moves.Advance(p);
   for (Server::Ready& ready : p->server->TakeReady()) {
-    if (pulls_.Answer(p, &ready)) continue;
+    if (all_.pulls.Answer(p, &ready)) continue;
     const auto at = std::ranges::find(p->parked, ready.ticket, &std::pair<uint64_t, Time>::first);
     LEAT_CHECK(at != p->parked.end());
     p->parked.erase(at);
@@ -67,26 +60,25 @@ void ServerProcesses::Advance(const ProcessPtr& p) {
 }
 
 void ServerProcesses::Reply(const ProcessPtr& p, uint32_t m, PushReply&& reply) {
-  if (world_.options.check && world_.options.replicas > 1)
-    slice_check_.CheckTold(*p, *pushes_[m].request, reply);
-  pushes_.SendBack(p, m, std::move(reply));
+  if (options_.check && options_.replicas > 1) all_.slice_check.CheckTold(*p, *all_.pushes[m].request, reply);
+  all_.pushes.SendBack(p, m, std::move(reply));
 }
 
 void ServerProcesses::Later(const ProcessPtr& p, Duration delay, std::function<void(Server&)> input) {
-  world_.ScheduleIn(p, delay, [this, p, incarnation = p->incarnation, input = std::move(input)] {
+  ScheduleIn(p, delay, [this, p, incarnation = p->incarnation, input = std::move(input)] {
     if (incarnation != p->incarnation) return;
     input(*p->server);
     Advance(p);
-    members_.MaybeSendHeartbeat(p);
+    all_.members.MaybeSendHeartbeat(p);
   });
 }
 
 void ServerProcesses::ForgetParked(const ProcessPtr& server, uint32_t worker) {
   std::erase_if(server->parked, [&](const auto& parked) {
     const auto m = static_cast<uint32_t>(parked.first);
-    if (pushes_[m].from != worker) return false;
+    if (all_.pushes[m].from != worker) return false;
     server->server->Forget(parked.first);
-    pushes_.Free(m);
+    all_.pushes.Free(m);
     return true;
   });
 }
@@ -94,7 +86,7 @@ void ServerProcesses::ForgetParked(const ProcessPtr& server, uint32_t worker) {
 void ServerProcesses::ExpireParked(const ProcessPtr& server) {
   std::vector<uint64_t> expired;
   for (const auto& [ticket, since] : server->parked) {
-    if (world_.now() - since < world_.options.parked_timeout) break;
+    if (now() - since < options_.parked_timeout) break;
     expired.push_back(ticket);
   }
   for (uint64_t ticket : expired) server->server->Expire(ticket);
@@ -103,13 +95,13 @@ void ServerProcesses::ExpireParked(const ProcessPtr& server) {
 
 void ServerProcesses::FreeParked(RoleProcess* server) {
   for (const auto& [ticket, since] : std::exchange(server->parked, {})) {
-    pushes_.Free(static_cast<uint32_t>(ticket));
+    all_.pushes.Free(static_cast<uint32_t>(ticket));
   }
 }
 
 void ServerProcesses::AbandonParked(RoleProcess* server) {
   for (const auto& [ticket, since] : std::exchange(server->parked, {})) {
-    pushes_.Abandon(static_cast<uint32_t>(ticket));
+    all_.pushes.Abandon(static_cast<uint32_t>(ticket));
   }
 }
 

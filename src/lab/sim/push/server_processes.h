@@ -11,31 +11,9 @@
 
 namespace leat::sim {
 
-class FaultInjector;
-class ForwardMessages;
-class HostCores;
-class MoveTransfers;
-class PullMessages;
-class PushCheck;
-class PushMessages;
-class SliceCheck;
-class RoleProcesses;
-
-class ServerProcesses {
+class ServerProcesses : Concern {
  public:
-  ServerProcesses(World& world, HostCores& cores, PushMessages& pushes, RoleProcesses& members,
-                  MoveTransfers& moves, ForwardMessages& forwards, PullMessages& pulls, FaultInjector& faults,
-                  PushCheck& push_check, SliceCheck& slice_check)
-      : world_(world),
-        cores_(cores),
-        pushes_(pushes),
-        members_(members),
-        moves_(moves),
-        forwards_(forwards),
-        pulls_(pulls),
-        faults_(faults),
-        push_check_(push_check),
-        slice_check_(slice_check) {}
+  using Concern::Concern;
 
   // Applies a push whose last byte comes at `there`.
   void Serve(const ProcessPtr& p, uint32_t m, Time there);
@@ -58,16 +36,6 @@ class ServerProcesses {
  private:
   void Reply(const ProcessPtr& p, uint32_t m, protocol::PushReply&& reply);
 
-  World& world_;
-  HostCores& cores_;
-  PushMessages& pushes_;
-  RoleProcesses& members_;
-  MoveTransfers& moves_;
-  ForwardMessages& forwards_;
-  PullMessages& pulls_;
-  FaultInjector& faults_;
-  PushCheck& push_check_;
-  SliceCheck& slice_check_;
   PushCounts counts_;
 };
 

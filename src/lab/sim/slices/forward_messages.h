@@ -14,28 +14,9 @@
 
 namespace leat::sim {
 
-class ActionExecutor;
-class CoordinatorProcesses;
-class FaultInjector;
-class Outages;
-class RoleProcesses;
-class ServerProcesses;
-
-class ForwardMessages {
+class ForwardMessages : Concern {
  public:
-  ForwardMessages(World& world, ProcessTable& processes, HostLinks& links, HostCores& cores, Outages& outages,
-                  FaultInjector& faults, ServerProcesses& servers, RoleProcesses& members,
-                  ActionExecutor& executor, CoordinatorProcesses& coordinators)
-      : world_(world),
-        processes_(processes),
-        links_(links),
-        cores_(cores),
-        outages_(outages),
-        faults_(faults),
-        servers_(servers),
-        members_(members),
-        executor_(executor),
-        coordinators_(coordinators) {}
+  using Concern::Concern;
 
   // Executes what a server's machine wants to forward.
   void Advance(const ProcessPtr& p);
@@ -62,16 +43,6 @@ class ForwardMessages {
   // Whether the network loses a message between the two.
   bool Lost(NodeId a, NodeId b);
 
-  World& world_;
-  ProcessTable& processes_;
-  HostLinks& links_;
-  HostCores& cores_;
-  Outages& outages_;
-  FaultInjector& faults_;
-  ServerProcesses& servers_;
-  RoleProcesses& members_;
-  ActionExecutor& executor_;
-  CoordinatorProcesses& coordinators_;
   std::map<std::pair<uint32_t, NodeId>, ForwardLink> forward_links_;  // by slot and the other server
   uint64_t forwards_ = 0;
 };

@@ -4,12 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "lab/sim/faults/fault_injector.h"
-#include "lab/sim/faults/outages.h"
-#include "lab/sim/members/action_executor.h"
-#include "lab/sim/members/role_processes.h"
-#include "lab/sim/push/server_processes.h"
-#include "lab/sim/succession/coordinator_processes.h"
+#include "lab/sim/cluster/concerns.h"
 
 namespace leat::sim {
 
@@ -41,43 +36,38 @@ std::vector<MovedSlice> CopyOfMoved(const std::vector<MovedSlice>& slices) {
 }  // namespace
 
 void MoveTransfers::Advance(const ProcessPtr& p) {
-  if (p->alive && p->server) executor_.Execute(p, p->server->TakeMoveActions());
+  if (p->alive && p->server) all_.executor.Execute(p, p->server->TakeMoveActions());
 }
 
 void MoveTransfers::AtPoint(MovePoint point, const ProcessPtr& from, uint32_t to_address) {
   std::optional<MovePart> who;
-  if (world_.options.move_death && world_.options.move_death->point == point) {
-    who = world_.options.move_death->who;
-    world_.options.move_death.reset();
-  } else if (world_.Chance(world_.options.faults.deaths_in_moves)) {
-    who = static_cast<MovePart>(world_.rng.Below(3));
+  if (options_.move_death && options_.move_death->point == point) {
+    who = options_.move_death->who;
+    options_.move_death.reset();
+  } else if (Chance(options_.faults.deaths_in_moves)) {
+    who = static_cast<MovePart>(rng_.Below(3));
   }
   if (!who) return;
   // Not in the middle of an action.
-  world_.queue.After(Duration(0), [this, who = *who, from, to_address] { Die(who, from, to_address); });
+  queue_.After(Duration(0), [this, who = *who, from, to_address] { Die(who, from, to_address); });
 }
 
 void MoveTransfers::Die(MovePart who, const ProcessPtr& from, uint32_t to_address) {
-  if (who == MovePart::kFrom && from->alive) return faults_.Kill(from, true);
-  const uint32_t slot = processes_.SlotAt(to_address);
-  if (who == MovePart::kTo && slot != ProcessTable::kNobody)
-    return faults_.Kill(ProcessPtr(processes_[slot]), true);
-  if (who != MovePart::kCoordinator || !coordinators_.newest()->alive || coordinators_.newest()->ended)
-    return;
-  faults_.TroubleCoordinator();
+  if (who == MovePart::kFrom && from->alive) return all_.faults.Kill(from, true);
+  const ProcessPtr to = processes_.At(to_address);
+  if (who == MovePart::kTo && to) return all_.faults.Kill(to, true);
+  if (who == MovePart::kCoordinator && all_.coordinators.newest()->active()) all_.faults.TroubleCoordinator();
 }
 
 void MoveTransfers::Execute(const ProcessPtr& p, const ConnectMove& a) {
   const uint32_t address = p->move_target = processes_.AddressIdOf(a.address);
   AtPoint(MovePoint::kOrdered, p, address);
-  const uint32_t slot = processes_.SlotAt(address);
   const bool lost =
-      world_.Chance(world_.options.faults.lost) ||
-      outages_.Isolated(p.get(), slot == ProcessTable::kNobody ? nullptr : processes_[slot].get());
-  const Duration takes = world_.Latency(p->host->latency) + world_.Latency(p->host->latency) +
-                         (lost ? world_.Between(50, 300) : Duration(0));
-  servers_.Later(p, takes, [this, lost, address, id = a.id](Server& server) {
-    if (lost || processes_.SlotAt(address) == ProcessTable::kNobody) {
+      Chance(options_.faults.lost) || all_.outages.Isolated(p.get(), processes_.At(address).get());
+  const Duration takes =
+      Latency(p->host->latency) + Latency(p->host->latency) + (lost ? Between(50, 300) : Duration(0));
+  all_.servers.Later(p, takes, [this, lost, address, id = a.id](Server& server) {
+    if (lost || !processes_.At(address)) {
       server.OnMoveFailed(id, Status(Code::kUnavailable, "cannot connect"));
     } else {
       server.OnMoveConnected(id);
@@ -96,48 +86,44 @@ void MoveTransfers::Execute(const ProcessPtr& p, const SendMove& a) {
     server.OnMoveFailed(id, Status(Code::kUnavailable, "connection lost"));
   };
   const auto send = [&](Time* arrives) {
-    const uint32_t to = processes_.SlotAt(address);
-    Departure departure = links_.Leaves(p.get(), to == ProcessTable::kNobody ? nullptr : processes_[to].get(),
-                                        bytes, world_.now(), nullptr, 1);
-    if (to != ProcessTable::kNobody) links_.CrossBoth(*p, *processes_[to], bytes, &departure);
+    const RoleProcess* const to = processes_.At(address).get();
+    Departure departure = all_.links.Leaves(p.get(), to, bytes, now(), nullptr, 1);
+    if (to != nullptr) all_.links.CrossBoth(*p, *to, bytes, &departure);
     *arrives = departure.last;
-    world_.queue.After(
-        departure.first - world_.now(), [this, p, address, id, bytes, last = departure.last,
-                                         route = departure.route, slices = CopyOfMoved(a.slices)]() mutable {
-          const uint32_t slot = processes_.SlotAt(address);
-          if (slot == ProcessTable::kNobody) return;
-          const Time there = links_.Comes(processes_[slot].get(), bytes, last, route);
-          world_.ScheduleIn(
-              ProcessPtr(processes_[slot]), std::max(there - world_.now(), Duration(0)),
-              [this, p, address, id, slices = std::move(slices)] { Arrive(address, p, id, slices); });
+    queue_.After(
+        departure.first - now(), [this, p, address, id, bytes, last = departure.last, route = departure.route,
+                                  slices = CopyOfMoved(a.slices)]() mutable {
+          const ProcessPtr receiver = processes_.At(address);
+          if (!receiver) return;
+          const Time there = all_.links.Comes(receiver.get(), bytes, last, route);
+          ScheduleIn(receiver, std::max(there - now(), Duration(0)),
+                     [this, p, address, id, slices = std::move(slices)] { Arrive(address, p, id, slices); });
         });
   };
   Time arrives{0};
-  if (world_.Chance(world_.options.faults.duplicated)) send(&arrives);
-  if (world_.Chance(world_.options.faults.lost)) {
+  if (Chance(options_.faults.duplicated)) send(&arrives);
+  if (Chance(options_.faults.lost)) {
     // Without a broken connection, only the coordinator finds out.
-    if (!world_.rng.Chance(0.3)) servers_.Later(p, world_.Between(1, 100), fail);
+    if (!rng_.Chance(0.3)) all_.servers.Later(p, Between(1, 100), fail);
     return;
   }
   send(&arrives);
-  if (processes_.SlotAt(address) == ProcessTable::kNobody) servers_.Later(p, arrives - world_.now(), fail);
+  if (!processes_.At(address)) all_.servers.Later(p, arrives - now(), fail);
 }
 
 void MoveTransfers::Arrive(uint32_t address, const ProcessPtr& from, uint64_t id,
                            const std::vector<MovedSlice>& slices) {
-  const uint32_t slot = processes_.SlotAt(address);
-  if (slot == ProcessTable::kNobody) return;
-  const ProcessPtr to = processes_[slot];
-  if (outages_.Isolated(from.get(), to.get())) return;
-  senders_[{slot, id}] = from;
+  const ProcessPtr to = processes_.At(address);
+  if (!to || all_.outages.Isolated(from.get(), to.get())) return;
+  senders_[{to->slot, id}] = from;
   const Status status = to->server->OnMoveArrived(id, CopyOfMoved(slices));
   if (!status.ok() && from->alive && from->server) {
-    servers_.Later(from, world_.Latency(to->host->latency),
-                   [id, status](Server& server) { server.OnMoveFailed(id, status); });
+    all_.servers.Later(from, Latency(to->host->latency),
+                       [id, status](Server& server) { server.OnMoveFailed(id, status); });
   }
   AtPoint(MovePoint::kArrived, from, address);
-  servers_.Advance(to);
-  members_.MaybeSendHeartbeat(to);
+  all_.servers.Advance(to);
+  all_.members.MaybeSendHeartbeat(to);
 }
 
 void MoveTransfers::Execute(const ProcessPtr& p, const AnswerMove& a) {
@@ -146,13 +132,13 @@ void MoveTransfers::Execute(const ProcessPtr& p, const AnswerMove& a) {
   if (!sender || !sender.mapped()->alive || !sender.mapped()->server) return;
   const ProcessPtr from = sender.mapped();
   if (a.status.ok()) AtPoint(MovePoint::kMade, from, p->address_id);
-  if (outages_.Isolated(from.get(), p.get()) || world_.Chance(world_.options.faults.lost)) return;
-  servers_.Later(from, world_.Latency(p->host->latency),
-                 [this, from, to = p->address_id, id = a.id, status = a.status](Server& server) {
-                   if (!status.ok()) return server.OnMoveFailed(id, status);
-                   server.OnMoveTaken(id);
-                   AtPoint(MovePoint::kReleased, from, to);
-                 });
+  if (all_.outages.Isolated(from.get(), p.get()) || Chance(options_.faults.lost)) return;
+  all_.servers.Later(from, Latency(p->host->latency),
+                     [this, from, to = p->address_id, id = a.id, status = a.status](Server& server) {
+                       if (!status.ok()) return server.OnMoveFailed(id, status);
+                       server.OnMoveTaken(id);
+                       AtPoint(MovePoint::kReleased, from, to);
+                     });
 }
 
 // Messages on their way may arrive all the same.

@@ -14,27 +14,9 @@
 
 namespace leat::sim {
 
-class ActionExecutor;
-class CoordinatorProcesses;
-class FaultInjector;
-class Outages;
-class RoleProcesses;
-class ServerProcesses;
-
-class MoveTransfers {
+class MoveTransfers : Concern {
  public:
-  MoveTransfers(World& world, ProcessTable& processes, HostLinks& links, Outages& outages,
-                FaultInjector& faults, ServerProcesses& servers, RoleProcesses& members,
-                ActionExecutor& executor, CoordinatorProcesses& coordinators)
-      : world_(world),
-        processes_(processes),
-        links_(links),
-        outages_(outages),
-        faults_(faults),
-        servers_(servers),
-        members_(members),
-        executor_(executor),
-        coordinators_(coordinators) {}
+  using Concern::Concern;
 
   // Executes what a server's machine wants of its moves.
   void Advance(const ProcessPtr& p);
@@ -53,15 +35,6 @@ class MoveTransfers {
   void AtPoint(MovePoint point, const ProcessPtr& from, uint32_t to_address);
   void Die(MovePart who, const ProcessPtr& from, uint32_t to_address);
 
-  World& world_;
-  ProcessTable& processes_;
-  HostLinks& links_;
-  Outages& outages_;
-  FaultInjector& faults_;
-  ServerProcesses& servers_;
-  RoleProcesses& members_;
-  ActionExecutor& executor_;
-  CoordinatorProcesses& coordinators_;
   std::map<std::pair<uint32_t, uint64_t>, ProcessPtr> senders_;  // by the receiver's slot and move
   uint64_t moves_ = 0;                                           // completed
   uint64_t moved_bytes_ = 0;                                     // sent, whether moves were made or not

@@ -4,8 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "lab/sim/invariants.h"
-#include "lab/sim/succession/coordinator_processes.h"
+#include "lab/sim/cluster/concerns.h"
 
 namespace leat::sim {
 
@@ -16,7 +15,7 @@ void PushCheck::OnLoaded(SliceId slice, Incarnation incarnation, std::vector<Par
 }
 
 void PushCheck::CheckApplied(const PushRequest& request, const std::vector<SliceReply>& replies) {
-  if (world_.options.strategy.stepped()) return;
+  if (options_.strategy.stepped()) return;
   for (const SliceReply& reply : replies) {
     if (reply.outcome != SliceOutcome::kApplied) continue;
     Applied& of_slice = applied_[{reply.slice, reply.incarnation}];
@@ -24,9 +23,9 @@ void PushCheck::CheckApplied(const PushRequest& request, const std::vector<Slice
     const bool before = !of_slice.loaded.empty() && HeldRuns(of_slice.loaded, cut).Has(request.run);
     const bool fresh = of_slice.runs.insert({cut.partition, cut.begin, request.run}).second;
     if (before || !fresh) {
-      world_.Violate(Invariant::kPushAppliedOnce,
-                     NameOf(reply.slice) + ", partition " + std::to_string(cut.partition) + " " +
-                         NameOf(cut.begin) + " run " + std::to_string(request.run));
+      Violate(Invariant::kPushAppliedOnce, NameOf(reply.slice) + ", partition " +
+                                               std::to_string(cut.partition) + " " + NameOf(cut.begin) +
+                                               " run " + std::to_string(request.run));
       world_.violation->twice = std::max(world_.violation->twice, cut.EventsOf(request.run));
       return;
     }
@@ -49,10 +48,10 @@ void SliceCheck::CheckWriter(const RoleProcess& p, const std::vector<SliceRef>& 
     const auto [reached, fresh] =
         versions_.try_emplace({after[i].slice, after[i].incarnation}, after[i].version);
     if (!fresh && reached->second != before[i].version) {
-      return world_.Violate(Invariant::kSlicesOneWriter,
-                            NameOf(after[i].slice) + " is updated from version " +
-                                std::to_string(before[i].version) + " on node " + leat::ToString(p.node) +
-                                ", and is at version " + std::to_string(reached->second));
+      return Violate(Invariant::kSlicesOneWriter, NameOf(after[i].slice) + " is updated from version " +
+                                                      std::to_string(before[i].version) + " on node " +
+                                                      leat::ToString(p.node) + ", and is at version " +
+                                                      std::to_string(reached->second));
     }
     reached->second = after[i].version;
   }
@@ -66,7 +65,7 @@ SliceCheck::Before SliceCheck::SlicesOf(const RoleProcess& p) const {
 
 void SliceCheck::CheckTold(const RoleProcess& p, const PushRequest& request, const PushReply& reply) {
   if (reply.evicted || request.disposition == Disposition::kPull) return;
-  push_check_.CheckApplied(request, reply.slices);
+  all_.push_check.CheckApplied(request, reply.slices);
   for (const SliceReply& slice : reply.slices) {
     if (slice.outcome != SliceOutcome::kApplied && slice.outcome != SliceOutcome::kDuplicate) continue;
     told_[{slice.slice, slice.incarnation}].push_back({request.cut, request.run});
@@ -76,15 +75,14 @@ void SliceCheck::CheckTold(const RoleProcess& p, const PushRequest& request, con
       const auto at = other->server->VersionOf(slice.slice);
       if (!at || at->incarnation != slice.incarnation) continue;
       if (other->server->HasArrived({slice.slice, slice.incarnation})) continue;
-      const View view = coordinators_.status().view;
+      const View view = all_.coordinators.status().view;
       if (slice.slice.value >= view.slices.size() || view.slices[slice.slice.value].server != other->node)
         continue;
       const Slice* const held = other->server->Find(slice.slice);
       if (HeldRuns(held->ledger.partitions(), request.cut).Has(request.run)) continue;
-      return world_.Violate(Invariant::kSlicesTold, NameOf(slice.slice) + ": node " + leat::ToString(p.node) +
-                                                        " says that it has a run from " +
-                                                        NameOf(request.cut.begin) + ", which node " +
-                                                        leat::ToString(other->node) + " lacks");
+      return Violate(Invariant::kSlicesTold, NameOf(slice.slice) + ": node " + leat::ToString(p.node) +
+                                                 " says that it has a run from " + NameOf(request.cut.begin) +
+                                                 ", which node " + leat::ToString(other->node) + " lacks");
     }
   }
 }
@@ -101,10 +99,10 @@ void SliceCheck::CheckTakenOver(const RoleProcess& p, const Before& before) {
     const Slice* const slice = p.server->Find(held.slice);
     for (const auto& [cut, run] : runs->second) {
       if (HeldRuns(slice->ledger.partitions(), cut).Has(run)) continue;
-      return world_.Violate(Invariant::kSlicesTold,
-                            NameOf(held.slice) + " on node " + leat::ToString(p.node) + " lacks run " +
-                                std::to_string(run) + " of partition " + std::to_string(cut.partition) +
-                                " from " + NameOf(cut.begin));
+      return Violate(Invariant::kSlicesTold, NameOf(held.slice) + " on node " + leat::ToString(p.node) +
+                                                 " lacks run " + std::to_string(run) + " of partition " +
+                                                 std::to_string(cut.partition) + " from " +
+                                                 NameOf(cut.begin));
     }
   }
 }

@@ -16,12 +16,10 @@
 
 namespace leat::sim {
 
-class CoordinatorProcesses;
-
 // Pushes: without steps, no run is applied twice to a slice (kPushAppliedOnce).
-class PushCheck {
+class PushCheck : Concern {
  public:
-  explicit PushCheck(World& world) : world_(world) {}
+  using Concern::Concern;
 
   // An incarnation of a slice is restored with this ledger.
   void OnLoaded(SliceId slice, Incarnation incarnation, std::vector<protocol::PartitionLedger> ledger);
@@ -35,17 +33,15 @@ class PushCheck {
     std::set<std::tuple<uint32_t, protocol::Position, uint32_t>> runs;  // partition, begin of the cut, run
   };
 
-  World& world_;
   std::map<std::pair<SliceId, Incarnation>, Applied> applied_;
 };
 
 // The versions of a server's slices.
 std::vector<protocol::SliceRef> VersionsOf(const World& world, const RoleProcess& server);
 
-class SliceCheck {
+class SliceCheck : Concern {
  public:
-  SliceCheck(World& world, ProcessTable& processes, CoordinatorProcesses& coordinators, PushCheck& push_check)
-      : world_(world), processes_(processes), coordinators_(coordinators), push_check_(push_check) {}
+  using Concern::Concern;
 
   // `before`: the versions of the server's slices before a push.
   void CheckWriter(const RoleProcess& p, const std::vector<protocol::SliceRef>& before);
@@ -69,10 +65,6 @@ class SliceCheck {
     uint32_t run = 0;
   };
 
-  World& world_;
-  ProcessTable& processes_;
-  CoordinatorProcesses& coordinators_;
-  PushCheck& push_check_;
   std::map<std::pair<SliceId, Incarnation>, uint64_t> versions_;  // reached by an update, on any server
   std::map<std::pair<SliceId, Incarnation>, std::vector<ToldRun>> told_;
   uint64_t promotions_ = 0;

@@ -5,8 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "lab/sim/invariants.h"
-#include "lab/sim/push/server_processes.h"
+#include "lab/sim/cluster/concerns.h"
 #include "protocol/allreduce/pull_answer.h"
 
 namespace leat::sim {
@@ -25,34 +24,31 @@ void PullMessages::Send(const SubscriberPtr& s, const SendPush& a) {
   const uint64_t connection = s->connections[a.server];
   const auto fail = [this, s, incarnation = s->incarnation, connection, server = a.server,
                      sequence = a.request->sequence](Duration delay) {
-    world_.ScheduleIn(s, delay, [this, s, incarnation, connection, server, sequence] {
+    ScheduleIn(s, delay, [this, s, incarnation, connection, server, sequence] {
       if (incarnation != s->incarnation || s->connections[server] != connection) return;
-      subscribers_.OnFailed(s, server, sequence);
+      all_.subscribers.OnFailed(s, server, sequence);
     });
   };
-  const Duration least = world_.options.worker_link.latency;
-  if (world_.Chance(world_.options.faults.lost)) {
-    if (!world_.rng.Chance(0.3)) fail(world_.Latency(least));
+  const Duration least = options_.worker_link.latency;
+  if (Chance(options_.faults.lost)) {
+    if (!rng_.Chance(0.3)) fail(Latency(least));
     return;
   }
-  world_.queue.After(world_.Latency(least), [this, s, a, connection, fail, least,
-                                             incarnation = s->incarnation,
-                                             id = processes_.FindAddress(a.address)] {
-    const uint32_t slot = processes_.SlotAt(id);
-    const ProcessPtr p = slot == ProcessTable::kNobody ? nullptr : processes_[slot];
-    if (!p) return fail(world_.Latency(least));
+  queue_.After(Latency(least), [this, s, a, connection, fail, least, incarnation = s->incarnation,
+                                id = processes_.FindAddress(a.address)] {
+    const ProcessPtr p = processes_.At(id);
+    if (!p) return fail(Latency(least));
     const auto answer = [this, s, server = a.server, connection, incarnation, least](
                             PushReply reply, std::vector<float> values) {
-      if (world_.Chance(world_.options.faults.lost)) return;
-      world_.ScheduleIn(
-          s, world_.Latency(least),
+      if (Chance(options_.faults.lost)) return;
+      ScheduleIn(
+          s, Latency(least),
           [this, s, server, connection, incarnation, reply = std::move(reply), values = std::move(values)] {
             if (incarnation != s->incarnation || s->connections[server] != connection) return;
-            subscribers_.OnReply(s, server, reply, values);
+            all_.subscribers.OnReply(s, server, reply, values);
           });
     };
-    world_.ScheduleIn(p, Duration(0),
-                      [this, s, p, request = a.request, answer] { Arrive(p, s, *request, answer); });
+    ScheduleIn(p, Duration(0), [this, s, p, request = a.request, answer] { Arrive(p, s, *request, answer); });
   });
 }
 
@@ -65,8 +61,7 @@ void PullMessages::Arrive(const ProcessPtr& p, const SubscriberPtr& s, const Pus
   }
   if (!p->server) return;
   const Status begun = p->server->Begin(request);
-  if (!begun.ok())
-    return world_.Violate(Invariant::kJobAccepted, "a server refused a pull: " + begun.ToString());
+  if (!begun.ok()) return Violate(Invariant::kJobAccepted, "a server refused a pull: " + begun.ToString());
   std::vector<SliceReply> replies;
   p->server->ApplyAll(request, {}, &replies);
   const uint64_t ticket = kFirstTicket + ++last_;
@@ -76,13 +71,13 @@ void PullMessages::Arrive(const ProcessPtr& p, const SubscriberPtr& s, const Pus
     answer(std::move(*reply), std::move(values));
   } else {
     parked_[ticket] = {p, s, answer};
-    world_.ScheduleIn(p, world_.options.parked_timeout, [this, p, ticket] {
+    ScheduleIn(p, options_.parked_timeout, [this, p, ticket] {
       if (!parked_.contains(ticket) || !p->server) return;
       p->server->Expire(ticket);
-      servers_.Advance(p);
+      all_.servers.Advance(p);
     });
   }
-  servers_.Advance(p);
+  all_.servers.Advance(p);
 }
 
 bool PullMessages::Answer(const ProcessPtr& p, Server::Ready* ready) {
@@ -120,14 +115,13 @@ std::vector<float> PullMessages::ValuesOf(const RoleProcess& p, const PushReply&
     const auto held = p.server ? p.server->Values(slice.slice, slice.version).values
                                : p.group_member->parameters->values(slice.slice);
     values.insert(values.end(), held.begin(), held.end());
-    if (!world_.options.check) continue;
-    const bool unique = world_.options.replicas < 2 || world_.options.strategy.stepped();
+    if (!options_.check) continue;
+    const bool unique = options_.replicas < 2 || options_.strategy.stepped();
     auto [at, fresh] = sent_.try_emplace({slice.slice, slice.incarnation, slice.version});
     if (!fresh && unique && !std::ranges::equal(at->second, held)) {
-      world_.Violate(Invariant::kSubscribersCurrent,
-                     NameOf(slice.slice) + ": " +
-                         NameOf(SliceRef{slice.slice, slice.incarnation, slice.version}) +
-                         " has other values than before");
+      Violate(Invariant::kSubscribersCurrent,
+              NameOf(slice.slice) + ": " + NameOf(SliceRef{slice.slice, slice.incarnation, slice.version}) +
+                  " has other values than before");
     }
     at->second.assign(held.begin(), held.end());
   }

@@ -15,13 +15,9 @@
 
 namespace leat::sim {
 
-class ServerProcesses;
-
-class PullMessages {
+class PullMessages : Concern {
  public:
-  PullMessages(World& world, ProcessTable& processes, ServerProcesses& servers,
-               SubscriberProcesses& subscribers)
-      : world_(world), processes_(processes), servers_(servers), subscribers_(subscribers) {}
+  using Concern::Concern;
 
   void Send(const SubscriberPtr& from, const protocol::SendPush& a);
   // Answers a parked pull that is ready. False if the ticket is not that of a pull.
@@ -46,10 +42,6 @@ class PullMessages {
   // Values in a reply, one slice after the other.
   std::vector<float> ValuesOf(const RoleProcess& p, const protocol::PushReply& reply);
 
-  World& world_;
-  ProcessTable& processes_;
-  ServerProcesses& servers_;
-  SubscriberProcesses& subscribers_;
   std::map<uint64_t, Pull> parked_;  // by ticket
   uint64_t last_ = 0;
   std::map<std::tuple<SliceId, Incarnation, uint64_t>, std::vector<float>> sent_;  // values, for the check

@@ -4,10 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "lab/sim/faults/outages.h"
-#include "lab/sim/members/control_calls.h"
-#include "lab/sim/subscribers/pull_messages.h"
-#include "lab/sim/succession/coordinator_processes.h"
+#include "lab/sim/cluster/concerns.h"
 
 namespace leat::sim {
 
@@ -24,7 +21,7 @@ bool Older(const SliceRef& a, const SliceRef& b) {
 }  // namespace
 
 void SubscriberProcesses::StartAll() {
-  while (subscribers_.size() < world_.options.followers) Start();
+  while (subscribers_.size() < options_.followers) Start();
 }
 
 void SubscriberProcesses::Start() {
@@ -43,11 +40,11 @@ void SubscriberProcesses::Join(const SubscriberPtr& s) {
   s->joined = s->heartbeat_in_flight = false;
   s->connections.clear();
   s->wake_at = Time::max();
-  s->machine = std::make_unique<Follower>(FollowerConfig{.table = world_.options.table,
-                                                         .on_servers = world_.options.strategy.on_servers(),
-                                                         .refresh = world_.options.refresh,
-                                                         .reply_timeout = world_.options.reply_timeout});
-  world_.ScheduleIn(s, world_.Between(20, 200), [this, s, incarnation = s->incarnation] {
+  s->machine = std::make_unique<Follower>(FollowerConfig{.table = options_.table,
+                                                         .on_servers = options_.strategy.on_servers(),
+                                                         .refresh = options_.refresh,
+                                                         .reply_timeout = options_.reply_timeout});
+  ScheduleIn(s, Between(20, 200), [this, s, incarnation = s->incarnation] {
     if (incarnation == s->incarnation) AskToJoin(s);
   });
 }
@@ -56,7 +53,7 @@ void SubscriberProcesses::AskToJoin(const SubscriberPtr& s) {
   JoinRequest request;
   request.role = Role::kServe;
   request.process = ~static_cast<uint64_t>(std::ranges::find(subscribers_, s) - subscribers_.begin());
-  calls_.Call(s, request, [this, s, incarnation = s->incarnation](std::optional<ControlReply> reply) {
+  all_.calls.Call(s, request, [this, s, incarnation = s->incarnation](std::optional<ControlReply> reply) {
     if (incarnation != s->incarnation) return;
     const auto* joined = reply ? std::get_if<JoinReply>(&*reply) : nullptr;
     if (!joined || !joined->status.ok()) return Join(s);
@@ -69,37 +66,36 @@ void SubscriberProcesses::AskToJoin(const SubscriberPtr& s) {
 
 void SubscriberProcesses::SendHeartbeat(const SubscriberPtr& s) {
   s->heartbeat_in_flight = true;
-  s->last_heartbeat = world_.now();
-  calls_.Call(s, s->machine->MakeHeartbeat(),
-              [this, s, incarnation = s->incarnation](std::optional<ControlReply> reply) {
-                if (incarnation != s->incarnation) return;
-                s->heartbeat_in_flight = false;
-                const uint64_t term = s->machine->term();
-                if (const auto* answer = reply ? std::get_if<ServeHeartbeatReply>(&*reply) : nullptr)
-                  ExecuteAll(s, s->machine->OnHeartbeatReply(world_.now(), *answer));
-                if (s->joined) coordinators_.CheckTerm(term, s->machine->term());
-                Wake(s);
-              });
+  s->last_heartbeat = now();
+  all_.calls.Call(s, s->machine->MakeHeartbeat(),
+                  [this, s, incarnation = s->incarnation](std::optional<ControlReply> reply) {
+                    if (incarnation != s->incarnation) return;
+                    s->heartbeat_in_flight = false;
+                    const uint64_t term = s->machine->term();
+                    if (const auto* answer = reply ? std::get_if<ServeHeartbeatReply>(&*reply) : nullptr)
+                      ExecuteAll(s, s->machine->OnHeartbeatReply(now(), *answer));
+                    if (s->joined) all_.coordinators.CheckTerm(term, s->machine->term());
+                    Wake(s);
+                  });
 }
 
 void SubscriberProcesses::Wake(const SubscriberPtr& s) {
   if (!s->joined) return;
-  if (s->machine->next_timer() <= world_.now()) ExecuteAll(s, s->machine->OnTimer(world_.now()));
+  if (s->machine->next_timer() <= now()) ExecuteAll(s, s->machine->OnTimer(now()));
   if (!s->joined) return;
   if (!s->heartbeat_in_flight) {
-    const Duration gap =
-        s->machine->HeartbeatUrgent() ? kUrgentSubscriberGap : world_.options.heartbeat_interval;
-    if (s->last_heartbeat + gap <= world_.now()) return SendHeartbeat(s);
+    const Duration gap = s->machine->HeartbeatUrgent() ? kUrgentSubscriberGap : options_.heartbeat_interval;
+    if (s->last_heartbeat + gap <= now()) return SendHeartbeat(s);
     WakeAt(s, s->last_heartbeat + gap);
   }
   if (const Time next = s->machine->next_timer(); next != Time::max())
-    WakeAt(s, std::max(next, world_.now() + std::chrono::milliseconds(1)));
+    WakeAt(s, std::max(next, now() + std::chrono::milliseconds(1)));
 }
 
 void SubscriberProcesses::WakeAt(const SubscriberPtr& s, Time at) {
   if (s->wake_at <= at) return;
   s->wake_at = at;
-  world_.ScheduleIn(s, at - world_.now(), [this, s, at] {
+  ScheduleIn(s, at - now(), [this, s, at] {
     if (s->wake_at != at) return;
     s->wake_at = Time::max();
     Wake(s);
@@ -120,7 +116,7 @@ void SubscriberProcesses::Execute(const SubscriberPtr& s, const StopRole&) {
 
 void SubscriberProcesses::Execute(const SubscriberPtr& s, const Disconnect& a) {
   ++s->connections[a.server];
-  pulls_.ForgetFrom(s, a.server);
+  all_.pulls.ForgetFrom(s, a.server);
 }
 
 void SubscriberProcesses::Execute(const SubscriberPtr& s, const BeginRound&) {
@@ -135,7 +131,7 @@ void SubscriberProcesses::Execute(const SubscriberPtr& s, const BeginRound&) {
       if (there && there->incarnation == known.slices[i].incarnation) ref = *there;
     }
   }
-  ExecuteAll(s, s->machine->OnRoom(world_.now(), &s->memories[s->filled].held));
+  ExecuteAll(s, s->machine->OnRoom(now(), &s->memories[s->filled].held));
 }
 
 void SubscriberProcesses::Execute(const SubscriberPtr& s, const CompleteRound& a) {
@@ -143,41 +139,40 @@ void SubscriberProcesses::Execute(const SubscriberPtr& s, const CompleteRound& a
   if (a.changed) ++counts_.follow_changes;
   if (s->last_asked) counts_.follow_gap = std::max(counts_.follow_gap, a.asked - *s->last_asked);
   s->last_asked = a.asked;
-  if (world_.options.check) CheckCompleted(s);
-  if (world_.hooks.on_followed) world_.hooks.on_followed(world_.now(), a.asked);
+  if (options_.check) CheckCompleted(s);
+  if (world_.hooks.on_followed) world_.hooks.on_followed(now(), a.asked);
 }
 
 // Completed values must be those that the servers had when they were asked, or later.
 void SubscriberProcesses::CheckCompleted(const SubscriberPtr& s) {
   const auto& memory = s->memories[s->filled];
   // Updates that no worker was told of are lost with a server, and others take their place.
-  const bool unique = world_.options.replicas < 2 || world_.options.strategy.stepped();
+  const bool unique = options_.replicas < 2 || options_.strategy.stepped();
   for (uint32_t i = 0; i < world_.slice_ranges.size(); ++i) {
     const SliceRef& has = memory.held.slices[i];
     const auto what = [&] { return NameOf(SliceId(i)) + ": " + NameOf(has); };
-    if (world_.options.replicas < 2 && Older(has, s->placed[i]))
-      return world_.Violate(Invariant::kSubscribersCurrent,
-                            what() + " is older than " + NameOf(s->placed[i]) + " on its server");
+    if (options_.replicas < 2 && Older(has, s->placed[i]))
+      return Violate(Invariant::kSubscribersCurrent,
+                     what() + " is older than " + NameOf(s->placed[i]) + " on its server");
     const auto before = s->completed.find(has.slice);
     if (unique && before != s->completed.end() && has.incarnation == before->second.incarnation &&
         has.version < before->second.version)
-      return world_.Violate(Invariant::kSubscribersCurrent,
-                            what() + " comes after " + NameOf(before->second));
+      return Violate(Invariant::kSubscribersCurrent, what() + " comes after " + NameOf(before->second));
     s->completed[has.slice] = has;
     if (world_.modelled || !unique) continue;
     const ElementRange& range = world_.slice_ranges[i];
     const auto values = std::span(memory.values).subspan(range.begin, range.elements());
-    if (!pulls_.WasSent(has, values))
-      return world_.Violate(Invariant::kSubscribersCurrent, what() + " has values that no server had");
+    if (!all_.pulls.WasSent(has, values))
+      return Violate(Invariant::kSubscribersCurrent, what() + " has values that no server had");
   }
 }
 
 void SubscriberProcesses::Execute(const SubscriberPtr& s, const SendPush& a) {
-  pulls_.Send(s, a);
+  all_.pulls.Send(s, a);
 }
 
 void SubscriberProcesses::OnFailed(const SubscriberPtr& s, NodeId server, uint64_t sequence) {
-  ExecuteAll(s, s->machine->OnPushFailed(world_.now(), server, sequence));
+  ExecuteAll(s, s->machine->OnPushFailed(now(), server, sequence));
   Wake(s);
 }
 
@@ -191,26 +186,25 @@ void SubscriberProcesses::OnReply(const SubscriberPtr& s, NodeId server, const P
                 s->memories[s->filled].values.begin() + static_cast<std::ptrdiff_t>(range.begin));
     at += range.elements();
   }
-  ExecuteAll(s, s->machine->OnPushReply(world_.now(), server, reply));
+  ExecuteAll(s, s->machine->OnPushReply(now(), server, reply));
   Wake(s);
 }
 
 void SubscriberProcesses::InjectFaults() {
   if (subscribers_.empty()) return;
-  world_.queue.After(FromSeconds(world_.rng.Exponential(3 * Seconds(world_.options.faults.fault_interval))),
-                     [this] {
-                       if (!world_.Faulty() || world_.done) return;
-                       InjectFaults();
-                       const SubscriberPtr& s = subscribers_[world_.rng.Below(subscribers_.size())];
-                       const double what = world_.rng.Uniform();
-                       if (what < 0.4) {
-                         outages_.Pause(s.get(), outages_.DrawPause());
-                       } else if (what < 0.7) {
-                         s->cut_off_until = world_.now() + world_.Between(100, 4000);
-                       } else {
-                         Join(s);
-                       }
-                     });
+  queue_.After(FromSeconds(rng_.Exponential(3 * Seconds(options_.faults.fault_interval))), [this] {
+    if (!world_.Faulty() || world_.done) return;
+    InjectFaults();
+    const SubscriberPtr& s = subscribers_[rng_.Below(subscribers_.size())];
+    const double what = rng_.Uniform();
+    if (what < 0.4) {
+      all_.outages.Pause(s.get(), all_.outages.DrawPause());
+    } else if (what < 0.7) {
+      s->cut_off_until = now() + Between(100, 4000);
+    } else {
+      Join(s);
+    }
+  });
 }
 
 }  // namespace leat::sim

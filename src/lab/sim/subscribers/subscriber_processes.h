@@ -16,11 +16,6 @@
 
 namespace leat::sim {
 
-class ControlCalls;
-class CoordinatorProcesses;
-class Outages;
-class PullMessages;
-
 struct SubscriberProcess : Process {
   // The values of all slices, one after the other, and which they are. Rounds take turns with two of them, as
   // a process that answers with the one while it fills the other.
@@ -45,16 +40,9 @@ struct SubscriberProcess : Process {
 
 using SubscriberPtr = std::shared_ptr<SubscriberProcess>;
 
-class SubscriberProcesses {
+class SubscriberProcesses : Concern {
  public:
-  SubscriberProcesses(World& world, ProcessTable& processes, ControlCalls& calls, PullMessages& pulls,
-                      Outages& outages, CoordinatorProcesses& coordinators)
-      : world_(world),
-        processes_(processes),
-        calls_(calls),
-        pulls_(pulls),
-        outages_(outages),
-        coordinators_(coordinators) {}
+  using Concern::Concern;
 
   // Starts those that the options want, unless they run.
   void StartAll();
@@ -82,12 +70,6 @@ class SubscriberProcesses {
   void Execute(const SubscriberPtr& s, const protocol::CompleteRound& a);
   void CheckCompleted(const SubscriberPtr& s);
 
-  World& world_;
-  ProcessTable& processes_;
-  ControlCalls& calls_;
-  PullMessages& pulls_;
-  Outages& outages_;
-  CoordinatorProcesses& coordinators_;
   std::vector<SubscriberPtr> subscribers_;
   SubscriberCounts counts_;
 };

@@ -5,9 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "lab/sim/checkpoints/disk.h"
-#include "lab/sim/leases/lease_check.h"
-#include "lab/sim/succession/standby_processes.h"
+#include "lab/sim/cluster/concerns.h"
 
 namespace leat::sim {
 
@@ -26,13 +24,14 @@ Bytes Encode(uint64_t number) {
 
 void CoordinatorHosts::StartAll() {
   StartElected(0, 1, {});
-  for (uint32_t address = 1; address <= world_.options.coordinator_standbys; ++address)
-    standbys_.Start(address);
+  for (uint32_t address = 1; address <= options_.coordinator_standbys; ++address)
+    all_.standbys.Start(address);
 }
 
 std::shared_ptr<Process> CoordinatorHosts::ProcessAt(uint32_t address) const {
-  if (standbys_.At(address) && standbys_.At(address)->alive) return standbys_.At(address);
-  if (coordinators_.At(address) && coordinators_.At(address)->alive) return coordinators_.At(address);
+  if (all_.standbys.At(address) && all_.standbys.At(address)->alive) return all_.standbys.At(address);
+  if (all_.coordinators.At(address) && all_.coordinators.At(address)->alive)
+    return all_.coordinators.At(address);
   return nullptr;
 }
 
@@ -41,18 +40,18 @@ void CoordinatorHosts::StartAt(uint32_t address) {
   const bool shared = directory.copy || std::ranges::any_of(directory.journal, [this](uint64_t number) {
                         return std::holds_alternative<JournalAgreed>(records_[number]);
                       });
-  if (shared || directory.term == 0) return standbys_.Start(address);
+  if (shared || directory.term == 0) return all_.standbys.Start(address);
   StartElected(address, directory.term + 1, {});
 }
 
 void CoordinatorHosts::StartElected(uint32_t address, uint64_t term, const std::vector<NodeId>& electors) {
   const bool elected = !electors.empty();
   OwnDirectory& directory = directories_[address];
-  standbys_.Stop(address);
+  all_.standbys.Stop(address);
   directory.term = term;
   directory.copy = false;
-  const CoordinatorPtr c = coordinators_.Replace(address, term);
-  CoordinatorConfig config = coordinators_.Config();
+  const CoordinatorPtr c = all_.coordinators.Replace(address, term);
+  CoordinatorConfig config = all_.coordinators.Config();
   config.term = term;
   config.take_over = config.keep_scale = true;
   RecoveredState restored;
@@ -81,19 +80,19 @@ void CoordinatorHosts::StartElected(uint32_t address, uint64_t term, const std::
     c->machine = std::make_unique<Coordinator>(std::move(config), std::move(restored));
   } catch (const std::invalid_argument& e) {
     c->alive = false;
-    return world_.Violate(Invariant::kSuccessionRestored, e.what());
+    return Violate(Invariant::kSuccessionRestored, e.what());
   }
   if (elected) {
     ++elections_;
     // Nothing is done before a majority knows it.
-    c->own->position = c->own->replication.Append(world_.now(), {}, {});
+    c->own->position = c->own->replication.Append(now(), {}, {});
   }
-  coordinators_.StartTimers(c);
+  all_.coordinators.StartTimers(c);
 }
 
 void CoordinatorHosts::OnTick(const CoordinatorPtr& c) {
-  if (c->machine->next_timer() == Time::max() && !c->own->over_since) c->own->over_since = world_.now();
-  c->own->replication.OnTimer(world_.now());
+  if (c->machine->next_timer() == Time::max() && !c->own->over_since) c->own->over_since = now();
+  c->own->replication.OnTimer(now());
   Flush(c);
 }
 
@@ -102,7 +101,7 @@ void CoordinatorHosts::Append(const CoordinatorPtr& c, JournalRecord record) {
   records_.push_back(std::move(record));
   directories_[c->address].journal.push_back(number);
   const Bytes encoded[] = {Encode(number)};
-  c->own->position = c->own->replication.Append(world_.now(), std::span(&records_.back(), 1), encoded);
+  c->own->position = c->own->replication.Append(now(), std::span(&records_.back(), 1), encoded);
   c->own->disagreed.emplace_back(c->own->position, number);
 }
 
@@ -117,12 +116,11 @@ void CoordinatorHosts::Execute(const CoordinatorPtr& c, CoordinatorActions actio
       if (scale) c->own->waiting.emplace_back(c->own->position, AppendJournal{*scale});
     } else if (std::holds_alternative<ConfirmTerm>(action)) {
       // Nothing waits for that of a timer.
-      if (&action != &actions.back()) c->own->position = c->own->replication.Append(world_.now(), {}, {});
+      if (&action != &actions.back()) c->own->position = c->own->replication.Append(now(), {}, {});
     } else {
       c->own->waiting.emplace_back(c->own->position, std::move(action));
     }
-    if (world_.Chance(world_.options.faults.crash_between_actions))
-      return KillAt(c->address, world_.Between(10, 3000));
+    if (Chance(options_.faults.crash_between_actions)) return KillAt(c->address, Between(10, 3000));
   }
   Flush(c);
 }
@@ -130,14 +128,14 @@ void CoordinatorHosts::Execute(const CoordinatorPtr& c, CoordinatorActions actio
 void CoordinatorHosts::ActOn(const CoordinatorProcess& c, uint64_t number) {
   if (!acted_on_.insert(number).second) return;
   if (c.term < acted_term_) {
-    world_.Violate(Invariant::kSuccessionOneCoordinator,
-                   "record " + std::to_string(number) + " of term " + std::to_string(c.term) +
-                       " is acted on, and the coordinator of term " + std::to_string(acted_term_) +
-                       " does not have it");
+    Violate(Invariant::kSuccessionOneCoordinator, "record " + std::to_string(number) + " of term " +
+                                                      std::to_string(c.term) +
+                                                      " is acted on, and the coordinator of term " +
+                                                      std::to_string(acted_term_) + " does not have it");
   }
   const JournalRecord& record = records_[number];
-  disk_.Observe(record);
-  coordinators_.OnRecord(record);
+  all_.disk.Observe(record);
+  all_.coordinators.OnRecord(record);
 }
 
 void CoordinatorHosts::Flush(const CoordinatorPtr& c) {
@@ -149,7 +147,7 @@ void CoordinatorHosts::Flush(const CoordinatorPtr& c) {
       c->own->waiting.clear();
       for (CoordinatorAction& action :
            c->machine->OnReplaced(Status(Code::kStale, "another coordinator was elected")))
-        coordinators_.Execute(c, action);
+        all_.coordinators.Execute(c, action);
       break;
     }
     for (auto& [call, reply] : replication.TakeReplies()) c->Answer(call, std::move(reply));
@@ -157,7 +155,7 @@ void CoordinatorHosts::Flush(const CoordinatorPtr& c) {
       Bytes frames;
       for (const uint64_t number : directories_[c->address].journal)
         JournalReplication::AppendFrame(Encode(number), &frames);
-      replication.OnSnapshot(world_.now(), std::move(frames));
+      replication.OnSnapshot(now(), std::move(frames));
     }
     if (auto marker = replication.TakeMarker()) Append(c, std::move(*marker));
     if (replication.founded()) {
@@ -166,25 +164,25 @@ void CoordinatorHosts::Flush(const CoordinatorPtr& c) {
         const auto [position, number] = c->own->disagreed.front();
         ActOn(*c, number);
         const auto* set = std::get_if<ScaleSet>(&records_[number]);
-        if (position == 0 && set) lease_check_.OnAgreedScale(*set);
+        if (position == 0 && set) all_.lease_check.OnAgreedScale(*set);
       }
       acted_term_ = std::max(acted_term_, c->term);
     }
     sets_ = std::max(sets_, replication.set().epoch);
     if (c->own->waiting.empty()) break;
     // Once the members are gone, nobody can be told which coordinators are left.
-    const bool over = c->own->over_since && world_.now() - *c->own->over_since > std::chrono::seconds(10);
+    const bool over = c->own->over_since && now() - *c->own->over_since > std::chrono::seconds(10);
     if (c->own->waiting.front().first > replication.agreed() && !over) break;
     CoordinatorAction action = std::move(c->own->waiting.front().second);
     c->own->waiting.pop_front();
-    coordinators_.Execute(c, action);
+    all_.coordinators.Execute(c, action);
   }
   c->own->flushing = false;
 }
 
 void CoordinatorHosts::OnJournalRequest(const CoordinatorPtr& c, uint64_t call,
                                         const FollowRequest& request) {
-  if (const Status good = c->own->replication.OnFollow(world_.now(), call, request); !good.ok())
+  if (const Status good = c->own->replication.OnFollow(now(), call, request); !good.ok())
     c->Answer(call, Refusal{good});
   Flush(c);
 }
@@ -193,7 +191,7 @@ void CoordinatorHosts::OnElector(const CoordinatorPtr& c, uint64_t call, Control
   const ElectorState* state = ElectorOf(*request);
   if (state == nullptr) return;
   c->own->electors[call] = *state;
-  c->own->replication.OnElector(world_.now(), NodeOf(*request), *state);
+  c->own->replication.OnElector(now(), NodeOf(*request), *state);
   Flush(c);
   if (!c->active() || (c->own->waiting.empty() && c->own->replication.founded())) return;
   const auto set = c->own->replication.SetFor(*state);
@@ -222,9 +220,9 @@ void CoordinatorHosts::AddCoordinators(CoordinatorProcess* c, uint64_t call, Con
 
 void CoordinatorHosts::CommitManifest(const CoordinatorProcess& c, const Manifest& manifest) {
   directories_[c.address].manifests[manifest.id] = manifest;
-  coordinators_.At(c.address)->own->replication.OnCheckpoint(manifest.id);
+  all_.coordinators.At(c.address)->own->replication.OnCheckpoint(manifest.id);
   // A superseded coordinator's checkpoint is not durable.
-  if (c.term >= acted_term_) disk_.Commit(c.term, manifest);
+  if (c.term >= acted_term_) all_.disk.Commit(c.term, manifest);
 }
 
 void CoordinatorHosts::KillAt(uint32_t address, Duration absent) {
@@ -232,7 +230,7 @@ void CoordinatorHosts::KillAt(uint32_t address, Duration absent) {
   if (!process) return;
   process->alive = false;
   ++restarts_;
-  world_.queue.After(absent, [this, address] {
+  queue_.After(absent, [this, address] {
     if (!ProcessAt(address) && !world_.done) StartAt(address);
   });
 }

@@ -17,8 +17,6 @@
 
 namespace leat::sim {
 
-class StandbyProcesses;
-
 // Contents of a coordinator's directory.
 struct OwnDirectory {
   std::vector<uint64_t> journal;  // numbers of records
@@ -34,15 +32,9 @@ constexpr uint64_t DirectoryNumber(uint32_t address) {
 // A silent coordinator is replaced after this time; a silent standby is dropped after twice that.
 constexpr Duration kCoordinatorSilence = std::chrono::seconds(1);
 
-class CoordinatorHosts {
+class CoordinatorHosts : Concern {
  public:
-  CoordinatorHosts(World& world, Disk& disk, CoordinatorProcesses& coordinators, StandbyProcesses& standbys,
-                   LeaseCheck& lease_check)
-      : world_(world),
-        disk_(disk),
-        coordinators_(coordinators),
-        standbys_(standbys),
-        lease_check_(lease_check) {}
+  using Concern::Concern;
 
   OwnDirectory& directory(uint32_t address) { return directories_[address]; }
   const protocol::JournalRecord& record(uint64_t number) const { return records_[number]; }
@@ -80,11 +72,6 @@ class CoordinatorHosts {
   // Executes agreed actions.
   void Flush(const CoordinatorPtr& c);
 
-  World& world_;
-  Disk& disk_;
-  CoordinatorProcesses& coordinators_;
-  StandbyProcesses& standbys_;
-  LeaseCheck& lease_check_;
   std::array<OwnDirectory, kAddresses> directories_;
   std::vector<protocol::JournalRecord> records_;  // records of all journals, by number
   std::set<uint64_t> acted_on_;                   // numbers of records

@@ -5,13 +5,7 @@
 #include <type_traits>
 #include <variant>
 
-#include "lab/sim/checkpoints/coordinator_checkpoints.h"
-#include "lab/sim/checkpoints/disk.h"
-#include "lab/sim/faults/fault_injector.h"
-#include "lab/sim/leases/lease_check.h"
-#include "lab/sim/members/role_processes.h"
-#include "lab/sim/subscribers/subscriber_processes.h"
-#include "lab/sim/succession/coordinator_hosts.h"
+#include "lab/sim/cluster/concerns.h"
 
 namespace leat::sim {
 
@@ -34,7 +28,7 @@ std::string CoordinatorProcesses::DescribeProgress() const {
 // ---- start and end
 
 CoordinatorConfig CoordinatorProcesses::Config() const {
-  const ClusterOptions& options = world_.options;
+  const ClusterOptions& options = options_;
   CoordinatorConfig config = static_cast<const CoordinatorConfig&>(options);
   for (uint32_t p = 0; p < options.stream.partitions.size(); ++p) config.partitions.push_back(p);
   config.late_labels = world_.LateLabels();
@@ -55,24 +49,24 @@ CoordinatorPtr CoordinatorProcesses::Replace(uint32_t address, uint64_t term) {
 }
 
 void CoordinatorProcesses::Start(uint32_t address, bool take_over) {
-  const CoordinatorPtr c = Replace(address, disk_.Claim());
+  const CoordinatorPtr c = Replace(address, all_.disk.Claim());
   CoordinatorConfig config = Config();
   config.term = c->term;
   config.take_over = config.keep_scale = take_over;
   try {
-    RecoveredState restored = disk_.Restore();
-    if (take_over) lease_check_.OnTakenOver(restored);
+    RecoveredState restored = all_.disk.Restore();
+    if (take_over) all_.lease_check.OnTakenOver(restored);
     c->machine = std::make_unique<Coordinator>(std::move(config), std::move(restored));
   } catch (const std::invalid_argument& e) {
     c->alive = false;
-    return world_.Violate(Invariant::kSuccessionRestored, e.what());
+    return Violate(Invariant::kSuccessionRestored, e.what());
   }
   StartTimers(c);
 }
 
 void CoordinatorProcesses::StartTimers(const CoordinatorPtr& c) {
   if (world_.LateLabels()) {
-    c->labels.emplace(Mix(Mix(world_.options.seed, 1), c->term), world_.options.stream.late_labels);
+    c->labels.emplace(Mix(Mix(options_.seed, 1), c->term), options_.stream.late_labels);
     c->labels->Start(c->machine->label_marks());
   }
   OnTick(c);
@@ -81,8 +75,8 @@ void CoordinatorProcesses::StartTimers(const CoordinatorPtr& c) {
 }
 
 void CoordinatorProcesses::Kill() {
-  const uint32_t next_address = world_.rng.Chance(0.5) ? 0 : 1;
-  Kill(world_.Between(10, 500), next_address);
+  const uint32_t next_address = rng_.Chance(0.5) ? 0 : 1;
+  Kill(Between(10, 500), next_address);
 }
 
 void CoordinatorProcesses::Kill(Duration absent, uint32_t next_address) {
@@ -90,7 +84,7 @@ void CoordinatorProcesses::Kill(Duration absent, uint32_t next_address) {
   dead->alive = false;
   ++counts_.restarts;
   world_.TellFault("kill, started again after " + std::to_string(Seconds(absent)) + " s");
-  world_.queue.After(absent, [this, dead, next_address] {
+  queue_.After(absent, [this, dead, next_address] {
     if (newest_ == dead) Start(next_address, true);
   });
 }
@@ -101,31 +95,31 @@ void CoordinatorProcesses::OnReplaced(const CoordinatorPtr& c) {
 
 void CoordinatorProcesses::CheckTerm(uint64_t before, uint64_t now) {
   if (now >= before) return;
-  world_.Violate(Invariant::kSuccessionOneCoordinator, "a member of the coordinator of term " +
-                                                           std::to_string(before) +
-                                                           " follows the one of term " + std::to_string(now));
+  Violate(Invariant::kSuccessionOneCoordinator, "a member of the coordinator of term " +
+                                                    std::to_string(before) + " follows the one of term " +
+                                                    std::to_string(now));
 }
 
 // ---- inputs
 
 void CoordinatorProcesses::OnTick(const CoordinatorPtr& c) {
   if (c->own) {
-    hosts_.OnTick(c);
+    all_.hosts.OnTick(c);
     if (!c->active()) return;
   }
-  if (c->machine->next_timer() <= world_.now()) Execute(c, c->machine->OnTimer(world_.now()));
-  world_.ScheduleIn(c, kTick, [this, c] { OnTick(c); });
+  if (c->machine->next_timer() <= now()) Execute(c, c->machine->OnTimer(now()));
+  ScheduleIn(c, kTick, [this, c] { OnTick(c); });
 }
 
 void CoordinatorProcesses::PollStream(const CoordinatorPtr& c) {
-  Execute(c, c->machine->OnStream(world_.now(), Ranges(c.get())));
-  world_.ScheduleIn(c, kPoll, [this, c] { PollStream(c); });
+  Execute(c, c->machine->OnStream(now(), Ranges(c.get())));
+  ScheduleIn(c, kPoll, [this, c] { PollStream(c); });
 }
 
 void CoordinatorProcesses::ScheduleAlarm() {
-  world_.queue.After(world_.options.alarm_interval, [this] {
+  queue_.After(options_.alarm_interval, [this] {
     const auto c = newest_;
-    if (c->active() && world_.now() >= c->paused_until) Execute(c, c->machine->OnDrift(world_.now()));
+    if (c->active() && now() >= c->paused_until) Execute(c, c->machine->OnDrift(now()));
     ScheduleAlarm();
   });
 }
@@ -133,18 +127,18 @@ void CoordinatorProcesses::ScheduleAlarm() {
 void CoordinatorProcesses::OnRequest(const CoordinatorPtr& c, uint64_t call, ControlRequest request) {
   if (c->ended) return;
   if (const auto* journal = std::get_if<FollowRequest>(&request))
-    return hosts_.OnJournalRequest(c, call, *journal);
-  if (world_.hooks.on_request) world_.hooks.on_request(world_.now(), request);
-  if (c->own) hosts_.OnElector(c, call, &request);
+    return all_.hosts.OnJournalRequest(c, call, *journal);
+  if (world_.hooks.on_request) world_.hooks.on_request(now(), request);
+  if (c->own) all_.hosts.OnElector(c, call, &request);
   if (!c->active()) return;
-  Execute(c, c->machine->OnRequest(world_.now(), call, request));
-  if (world_.options.check && c->alive && c == newest_) lease_check_.CheckWatermark();
+  Execute(c, c->machine->OnRequest(now(), call, request));
+  if (options_.check && c->alive && c == newest_) all_.lease_check.CheckWatermark();
 }
 
 std::vector<StreamRange> CoordinatorProcesses::Ranges(CoordinatorProcess* c) {
-  const StreamPlan& stream = world_.options.stream;
+  const StreamPlan& stream = options_.stream;
   const double grown =
-      stream.takes > Duration(0) ? std::min(1.0, Seconds(world_.now()) / Seconds(stream.takes)) : 1.0;
+      stream.takes > Duration(0) ? std::min(1.0, Seconds(now()) / Seconds(stream.takes)) : 1.0;
   std::vector<StreamRange> ranges;
   for (uint32_t p = 0; p < stream.partitions.size(); ++p) {
     const auto& [first, events] = stream.partitions[p];
@@ -153,25 +147,25 @@ std::vector<StreamRange> CoordinatorProcesses::Ranges(CoordinatorProcess* c) {
   }
   if (!world_.LateLabels()) return ranges;
   const std::vector<LabelMarksWanted> wanted = c->machine->label_marks();
-  for (StreamRange& range : ranges) c->labels->Mark(world_.now(), wanted[range.partition], &range);
+  for (StreamRange& range : ranges) c->labels->Mark(now(), wanted[range.partition], &range);
   return ranges;
 }
 
 // ---- actions
 
 void CoordinatorProcesses::Execute(const CoordinatorPtr& c, CoordinatorActions actions) {
-  if (c->own) return hosts_.Execute(c, std::move(actions));
+  if (c->own) return all_.hosts.Execute(c, std::move(actions));
   for (CoordinatorAction& action : actions) {
     if (!c->active()) return;
     // Nothing waits for the answer of the disk: replies to other requests go out meanwhile.
     if (&action == &actions.back() && std::holds_alternative<ConfirmTerm>(action)) {
-      world_.ScheduleIn(c, world_.DiskTakes(), [this, c] {
-        if (!disk_.Confirm(c->term)) OnReplaced(c);
+      ScheduleIn(c, DiskTakes(), [this, c] {
+        if (!all_.disk.Confirm(c->term)) OnReplaced(c);
       });
       return;
     }
     Execute(c, action);
-    if (c->active() && world_.Chance(world_.options.faults.crash_between_actions)) {
+    if (c->active() && Chance(options_.faults.crash_between_actions)) {
       c->alive = false;
       if (c == newest_) Kill();
     }
@@ -185,26 +179,26 @@ void CoordinatorProcesses::Execute(const CoordinatorPtr& c, CoordinatorAction& a
     } else if constexpr (std::is_same_v<A, AppendJournal>) {
       ExecuteAppend(c, a.record);
     } else if constexpr (std::is_same_v<A, ConfirmTerm>) {
-      if (!disk_.Confirm(c->term)) OnReplaced(c);
+      if (!all_.disk.Confirm(c->term)) OnReplaced(c);
     } else if constexpr (std::is_same_v<A, JobEnded>) {
       ExecuteEnd(c, a);
     } else {
-      checkpoints_.Execute(c, a);
+      all_.checkpoints.Execute(c, a);
     }
   };
   std::visit(execute, action);
 }
 
 void CoordinatorProcesses::ExecuteReply(const CoordinatorPtr& c, protocol::Reply& reply) {
-  if (world_.options.check) lease_check_.CheckReply(c->term, reply.reply);
-  if (c->own) hosts_.AddCoordinators(c.get(), reply.call, &reply.reply);
+  if (options_.check) all_.lease_check.CheckReply(c->term, reply.reply);
+  if (c->own) all_.hosts.AddCoordinators(c.get(), reply.call, &reply.reply);
   c->Answer(reply.call, std::move(reply.reply));
 }
 
 void CoordinatorProcesses::ExecuteAppend(const CoordinatorPtr& c, const JournalRecord& record) {
-  if (!c->own && !disk_.Append(c->term, record)) return OnReplaced(c);
+  if (!c->own && !all_.disk.Append(c->term, record)) return OnReplaced(c);
   if (const auto* set = std::get_if<ScaleSet>(&record))
-    c->own ? lease_check_.OnAgreedScale(*set) : lease_check_.OnScale(*set);
+    c->own ? all_.lease_check.OnAgreedScale(*set) : all_.lease_check.OnScale(*set);
   if (!c->own) OnRecord(record);
 }
 
@@ -216,7 +210,7 @@ void CoordinatorProcesses::OnRecord(const JournalRecord& record) {
   if (std::holds_alternative<RateRaised>(record)) ++lease_counts_.raises;
   if (const auto* marked = std::get_if<LabelsMarked>(&record)) {
     lease_counts_.marks += marked->marks.size();
-    if (world_.options.check) lease_check_.OnLabels(*marked);
+    if (options_.check) all_.lease_check.OnLabels(*marked);
   }
 }
 
@@ -225,25 +219,24 @@ void CoordinatorProcesses::ExecuteEnd(const CoordinatorPtr& c, const JobEnded& e
   if (ended.status.code() == Code::kStale || c != newest_) {
     c->alive = false;
     ++counts_.replaced;
-    if (c->own) return hosts_.StartAt(c->address);
+    if (c->own) return all_.hosts.StartAt(c->address);
     if (c == newest_)
-      world_.Violate(Invariant::kSuccessionOneCoordinator,
-                     "the newest coordinator was told that it is replaced");
+      Violate(Invariant::kSuccessionOneCoordinator, "the newest coordinator was told that it is replaced");
     return;
   }
-  if (!c->own) disk_.Append(c->term, ended.left);
+  if (!c->own) all_.disk.Append(c->term, ended.left);
   const CoordinatorStatus status = c->machine->status();
   lease_counts_.regranted_leases += status.regranted_leases;
   lease_counts_.overdue_leases += status.overdue_leases;
   replicated_ = status.replicated;
-  const Faults& faults = world_.options.faults;
-  const bool fault_free = world_.now() > faults.until + std::max(faults.longest_pause, faults.longest_cut) +
-                                             std::chrono::seconds(15);
+  const Faults& faults = options_.faults;
+  const bool fault_free =
+      now() > faults.until + std::max(faults.longest_pause, faults.longest_cut) + std::chrono::seconds(15);
   // A stop may give up its final checkpoint, but only for lack of time, and only under faults.
   if (!ended.status.ok() &&
-      (!world_.options.resume || ended.status.code() != Code::kFailedPrecondition || fault_free)) {
+      (!options_.resume || ended.status.code() != Code::kFailedPrecondition || fault_free)) {
     failure_ = ended.status;
-    return world_.Violate(Invariant::kJobEnds, "the job ended with " + ended.status.ToString());
+    return Violate(Invariant::kJobEnds, "the job ended with " + ended.status.ToString());
   }
   EndJob(ended.status);
 }
@@ -253,8 +246,8 @@ void CoordinatorProcesses::EndJob(const Status& status) {
     world_.done = true;
     return;
   }
-  if (!world_.options.resume || !world_.options.resume(&world_.options.servers, &world_.options.cuts)) {
-    return world_.Violate(Invariant::kJobEnds, "the job has ended before the stream: " + status.ToString());
+  if (!options_.resume || !options_.resume(&options_.servers, &options_.cuts)) {
+    return Violate(Invariant::kJobEnds, "the job has ended before the stream: " + status.ToString());
   }
   ++counts_.resumes;
   ResumeJob();
@@ -265,19 +258,19 @@ void CoordinatorProcesses::ResumeJob() {
     if (c) c->alive = false;
   }
   for (const ProcessPtr& p : std::vector(processes_.processes())) {
-    if (p) members_.OnExit(p);
+    if (p) all_.members.OnExit(p);
   }
-  world_.queue.After(world_.Between(10, 300), [this] {
+  queue_.After(Between(10, 300), [this] {
     Start(0, false);
-    members_.StartAll();
-    subscribers_.StartAll();
+    all_.members.StartAll();
+    all_.subscribers.StartAll();
   });
 }
 
 bool CoordinatorProcesses::Complete() const {
-  const ClusterOptions& options = world_.options;
-  const Manifest* newest = disk_.newest();
-  if (!newest || world_.now() < options.stream.takes) return false;
+  const ClusterOptions& options = options_;
+  const Manifest* newest = all_.disk.newest();
+  if (!newest || now() < options.stream.takes) return false;
   for (uint32_t p = 0; p < options.stream.partitions.size(); ++p) {
     const auto& [first, events] = options.stream.partitions[p];
     if (events > 0 && newest->watermark[p] != Position{options.cuts.epochs - 1, first + events}) return false;

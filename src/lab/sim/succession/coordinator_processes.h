@@ -23,14 +23,6 @@
 
 namespace leat::sim {
 
-class CoordinatorCheckpoints;
-class CoordinatorHosts;
-class Disk;
-class FaultInjector;
-class LeaseCheck;
-class RoleProcesses;
-class SubscriberProcesses;
-
 // The journal of a coordinator with a directory of its own, as far as its standbys have yet to agree.
 struct OwnJournal {
   OwnJournal(const protocol::ReplicationConfig& config, protocol::Electorate electorate)
@@ -62,20 +54,9 @@ struct CoordinatorProcess : Process {
 
 using CoordinatorPtr = std::shared_ptr<CoordinatorProcess>;
 
-class CoordinatorProcesses {
+class CoordinatorProcesses : Concern {
  public:
-  CoordinatorProcesses(World& world, Disk& disk, CoordinatorHosts& hosts, CoordinatorCheckpoints& checkpoints,
-                       FaultInjector& faults, LeaseCheck& lease_check, ProcessTable& processes,
-                       RoleProcesses& members, SubscriberProcesses& subscribers)
-      : world_(world),
-        disk_(disk),
-        hosts_(hosts),
-        checkpoints_(checkpoints),
-        faults_(faults),
-        lease_check_(lease_check),
-        processes_(processes),
-        members_(members),
-        subscribers_(subscribers) {}
+  using Concern::Concern;
 
   const CoordinatorPtr& newest() const { return newest_; }
   const CoordinatorPtr& At(uint32_t address) const { return at_[address]; }
@@ -125,15 +106,6 @@ class CoordinatorProcesses {
   // Whether the whole stream is in the newest checkpoint.
   bool Complete() const;
 
-  World& world_;
-  Disk& disk_;
-  CoordinatorHosts& hosts_;
-  CoordinatorCheckpoints& checkpoints_;
-  FaultInjector& faults_;
-  LeaseCheck& lease_check_;
-  ProcessTable& processes_;
-  RoleProcesses& members_;
-  SubscriberProcesses& subscribers_;
   CoordinatorPtr newest_;
   // By address. A member that gets no answer at one calls the next.
   std::array<CoordinatorPtr, kAddresses> at_;

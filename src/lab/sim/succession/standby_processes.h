@@ -15,11 +15,6 @@
 
 namespace leat::sim {
 
-class ControlCalls;
-class CoordinatorHosts;
-class CoordinatorProcesses;
-class Disk;
-
 struct StandbyProcess : Process {
   uint32_t address = 0;
   std::optional<protocol::FollowedJournal> journal;
@@ -32,11 +27,9 @@ struct StandbyProcess : Process {
 
 using StandbyPtr = std::shared_ptr<StandbyProcess>;
 
-class StandbyProcesses {
+class StandbyProcesses : Concern {
  public:
-  StandbyProcesses(World& world, Disk& disk, ControlCalls& calls, CoordinatorProcesses& coordinators,
-                   CoordinatorHosts& hosts)
-      : world_(world), disk_(disk), calls_(calls), coordinators_(coordinators), hosts_(hosts) {}
+  using Concern::Concern;
 
   const StandbyPtr& At(uint32_t address) const { return at_[address]; }
   void Start(uint32_t address);
@@ -51,11 +44,6 @@ class StandbyProcesses {
   void OnMissed(const StandbyPtr& s);
   void WatchElection(const StandbyPtr& s);
 
-  World& world_;
-  Disk& disk_;
-  ControlCalls& calls_;
-  CoordinatorProcesses& coordinators_;
-  CoordinatorHosts& hosts_;
   std::array<StandbyPtr, kAddresses> at_;  // by address
 };
 
