@@ -84,7 +84,7 @@ class SoakRound {
     if (disk_) hosts::UnmountDisk(directory_);
   }
   SoakRound(const SoakRound&) = delete;
-  Round& operator=(const Round&) = delete;
+  SoakRound& operator=(const SoakRound&) = delete;
 
   RoundResult Run() {
     if (const Status made = Prepare(); !made.ok()) {

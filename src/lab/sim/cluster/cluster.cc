@@ -34,6 +34,7 @@ class Cluster::Router : public Concerns {
   };
 
   void Handle(const EventQueue::Event& event);
+  void OnCores(uint32_t index);
   void PrefetchEvent(const EventQueue::Event& event, int hop);
   void Watch();
   void CheckProgress();
@@ -91,10 +92,7 @@ void Cluster::Router::Handle(const EventQueue::Event& event) {
     case kPieceCrosses:
       return pieces.OnCrosses(event.what);
     case kCores:
-      return cores.OnCores(event.what, [this](uint32_t task) {
-        if (task < HostCores::kDecodes) return compute.OnComputed(task);
-        inputs.OnDecoded(task - HostCores::kDecodes);
-      });
+      return OnCores(event.what);
     case kChunkArrives:
       return inputs.OnChunkArrives(event.what);
     case kChunkDelivered:
@@ -104,6 +102,13 @@ void Cluster::Router::Handle(const EventQueue::Event& event) {
     default:
       return;
   }
+}
+
+void Cluster::Router::OnCores(uint32_t index) {
+  cores.OnCores(index, [this](uint32_t task) {
+    if (task < HostCores::kDecodes) return compute.OnComputed(task);
+    inputs.OnDecoded(task - HostCores::kDecodes);
+  });
 }
 
 void Cluster::Router::PrefetchEvent(const EventQueue::Event& event, int hop) {

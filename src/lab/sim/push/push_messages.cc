@@ -262,6 +262,7 @@ void PushMessages::OnCrosses(uint32_t m) {
 void PushMessages::SendBack(const ProcessPtr& p, uint32_t m, PushReply&& reply) {
   Message& message = messages_[m];
   const ProcessPtr& worker = processes_[message.from];
+  if (options_.check && options_.replicas > 1) all_.slice_check.CheckTold(*p, *message.request, reply);
   if (!message.wanted || !worker || worker->incarnation != message.from_incarnation) return Free(m);
   if (all_.outages.AnyCut() && all_.outages.IsCut(worker->node, p->node)) return Free(m);
   ++world_.messages;

@@ -38,7 +38,7 @@ void ServerProcesses::Serve(const ProcessPtr& p, uint32_t m, Time there) {
   auto reply = p->server->Finish(ticket, request, std::move(replies));
   if (all_.faults.DiesAt(DeathPoint::kApplied, ProcessPtr(p))) return all_.pushes.Bounce(m);
   if (reply) {
-    Reply(p, m, std::move(*reply));
+    all_.pushes.SendBack(p, m, std::move(*reply));
   } else {
     p->parked.emplace_back(ticket, now());
   }
@@ -55,13 +55,8 @@ void ServerProcesses::Advance(const ProcessPtr& p) {
     const auto at = std::ranges::find(p->parked, ready.ticket, &std::pair<uint64_t, Time>::first);
     LEAT_CHECK(at != p->parked.end());
     p->parked.erase(at);
-    Reply(p, static_cast<uint32_t>(ready.ticket), std::move(ready.reply));
+    all_.pushes.SendBack(p, static_cast<uint32_t>(ready.ticket), std::move(ready.reply));
   }
-}
-
-void ServerProcesses::Reply(const ProcessPtr& p, uint32_t m, PushReply&& reply) {
-  if (options_.check && options_.replicas > 1) all_.slice_check.CheckTold(*p, *all_.pushes[m].request, reply);
-  all_.pushes.SendBack(p, m, std::move(reply));
 }
 
 void ServerProcesses::Later(const ProcessPtr& p, Duration delay, std::function<void(Server&)> input) {

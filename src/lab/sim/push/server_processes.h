@@ -34,8 +34,6 @@ class ServerProcesses : Concern {
   const PushCounts& counts() const { return counts_; }
 
  private:
-  void Reply(const ProcessPtr& p, uint32_t m, protocol::PushReply&& reply);
-
   PushCounts counts_;
 };
 

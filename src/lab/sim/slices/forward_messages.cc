@@ -16,7 +16,8 @@ constexpr uint64_t kForwardBytes = 160, kForwardReplyBytes = 32;
 }  // namespace
 
 void ForwardMessages::Advance(const ProcessPtr& p) {
-  if (p->alive && p->server) all_.executor.Execute(p, p->server->TakeForwards());
+  if (!p->alive || !p->server) return;
+  if (const auto actions = p->server->TakeForwards(); !actions.empty()) all_.executor.Execute(p, actions);
 }
 
 bool ForwardMessages::DiesAt(ForwardPoint point, const ProcessPtr& primary, const ProcessPtr& replica) {

@@ -36,7 +36,8 @@ std::vector<MovedSlice> CopyOfMoved(const std::vector<MovedSlice>& slices) {
 }  // namespace
 
 void MoveTransfers::Advance(const ProcessPtr& p) {
-  if (p->alive && p->server) all_.executor.Execute(p, p->server->TakeMoveActions());
+  if (!p->alive || !p->server) return;
+  if (const auto actions = p->server->TakeMoveActions(); !actions.empty()) all_.executor.Execute(p, actions);
 }
 
 void MoveTransfers::AtPoint(MovePoint point, const ProcessPtr& from, uint32_t to_address) {
