@@ -34,7 +34,6 @@ class Cluster::Router : public Concerns {
   };
 
   void Handle(const EventQueue::Event& event);
-  void OnCores(uint32_t index);
   void PrefetchEvent(const EventQueue::Event& event, int hop);
   void Watch();
   void CheckProgress();
@@ -92,7 +91,7 @@ void Cluster::Router::Handle(const EventQueue::Event& event) {
     case kPieceCrosses:
       return pieces.OnCrosses(event.what);
     case kCores:
-      return OnCores(event.what);
+      return cores.OnCores(event.what);
     case kChunkArrives:
       return inputs.OnChunkArrives(event.what);
     case kChunkDelivered:
@@ -102,13 +101,6 @@ void Cluster::Router::Handle(const EventQueue::Event& event) {
     default:
       return;
   }
-}
-
-void Cluster::Router::OnCores(uint32_t index) {
-  cores.OnCores(index, [this](uint32_t task) {
-    if (task < HostCores::kDecodes) return compute.OnComputed(task);
-    inputs.OnDecoded(task - HostCores::kDecodes);
-  });
 }
 
 void Cluster::Router::PrefetchEvent(const EventQueue::Event& event, int hop) {

@@ -137,6 +137,21 @@ void HostCores::Begin(const RoleProcess& p, uint32_t task, Duration work, uint32
   queue_.At(cores.NextEnd(), kCores, p.host->cores);
 }
 
+void HostCores::OnCores(uint32_t index) {
+  bool any = false;
+  for (uint32_t task = 0; shared_[index].End(now(), &task);) {
+    any = true;
+    if (task == kServes) continue;
+    if (task >= kDecodes) {
+      all_.inputs.OnDecoded(task - kDecodes);
+    } else {
+      all_.compute.OnComputed(task);
+    }
+  }
+  // Otherwise a task has begun meanwhile, and an event is due at its time.
+  if (const Time next = shared_[index].NextEnd(); any && next != Time::max()) queue_.At(next, kCores, index);
+}
+
 Duration HostCores::Busy(RoleProcess* p, uint64_t bytes) {
   const Duration work = p->cost.Of(bytes);
   if (p->server) p->progress.cpu_seconds += Seconds(work);

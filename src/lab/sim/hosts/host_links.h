@@ -82,18 +82,8 @@ class HostCores : Concern {
   void Begin(const RoleProcess& p, uint32_t task, Duration work, uint32_t threads);
   // The time that a process needs for a message, on its cores.
   Duration Busy(RoleProcess* p, uint64_t bytes);
-  // Calls ended(task) for each task that is done, other than kServes.
-  template <class Ended>
-  void OnCores(uint32_t index, const Ended& ended) {
-    bool any = false;
-    for (uint32_t task = 0; shared_[index].End(now(), &task);) {
-      any = true;
-      if (task != kServes) ended(task);
-    }
-    // Otherwise a task has begun meanwhile, and an event is due at its time.
-    if (const Time next = shared_[index].NextEnd(); any && next != Time::max())
-      queue_.At(next, kCores, index);
-  }
+  // Ends the tasks that are done, and tells whose they are.
+  void OnCores(uint32_t index);
 
  private:
   std::vector<SharedCores> shared_;
