@@ -23,7 +23,7 @@
 #include "frame/report.h"
 #include "frame/session.h"
 #include "lab/sim/cluster/cluster.h"
-#include "lab/sim/events/huge_pages.h"
+#include "lab/sim/events/memory.h"
 
 namespace {
 

@@ -26,15 +26,16 @@
 #include "job/job.h"
 #include "job/precision.h"
 #include "lab/sim/cluster/cluster.h"
-#include "lab/sim/events/huge_pages.h"
 #include "lab/study/calibrate.h"
 #include "lab/study/simulation.h"
-#include "lab/study/target.h"
-#include "lab/study/throughput.h"
 #include "protocol/parameters.h"
 #include "protocol/placement.h"
 #include "show/report/display.h"
 #include "show/report/progress.h"
+#include "lab/sim/events/memory.h"
+#include "cli/lab/simulate_faults.h"
+#include "cli/lab/simulated_options.h"
+#include "lab/study/measurement.h"
 
 namespace leat {
 namespace {
@@ -254,8 +255,8 @@ int Simulate(const SimulateArguments& a) {
   study::ThroughputMeter speed(Duration(0));
   hooks.watch = [&](const sim::Cluster& cluster) {
     progress.OnStatus(cluster.now(), cluster.status());
-    speed.Note(cluster.now(), cluster.status().events);
-    if (!a.target.empty() && !target.reached()) target.Note(Told(progress, cluster, a.real));
+    speed.Add(cluster.now(), cluster.status().events);
+    if (!a.target.empty() && !target.reached()) target.OnStatus(Told(progress, cluster, a.real));
     if (const double now = MachineSeconds(); now - shown >= 0.5) {
       shown = now;
       display.Show(Told(progress, cluster, a.real));

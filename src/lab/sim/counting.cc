@@ -6,7 +6,7 @@
 
 #include "base/rng.h"
 #include "compute/optim/moments.h"
-#include "lab/sim/cluster/disk.h"
+#include "lab/sim/checkpoints/disk.h"
 
 namespace leat::sim {
 
@@ -291,7 +291,7 @@ namespace {
 // Adds a wrong count of a slice; the first one is described.
 void AddWrongCount(double found, double expected, std::string what, Time now,
                    std::optional<Violation>* wrong) {
-  if (!*wrong) *wrong = Violation{Invariant::kCount, std::move(what), now};
+  if (!*wrong) *wrong = Violation{Invariant::kJobCount, std::move(what), now};
   const auto events = static_cast<uint64_t>(std::abs(found - expected));
   uint64_t& most = found < expected ? (*wrong)->lost : (*wrong)->twice;
   most = std::max(most, events);
@@ -304,12 +304,12 @@ std::optional<Violation> CheckCounts(const Cluster& cluster, const ClusterOption
   const auto violated = [&](Invariant invariant, std::string what) {
     return Violation{invariant, std::move(what), cluster.now()};
   };
-  if (!workload.error().empty()) return violated(Invariant::kValues, workload.error());
+  if (!workload.error().empty()) return violated(Invariant::kPushValues, workload.error());
   const Disk& disk = cluster.disk();
   std::vector<uint64_t> end;
   for (const auto& [first, events] : options.stream.partitions) end.push_back(first + events);
   if (auto wrong = CheckCover(disk.cuts(), disk.start(), end, options.cuts.epochs); !wrong.empty())
-    return violated(Invariant::kCover, std::move(wrong));
+    return violated(Invariant::kLeasesCover, std::move(wrong));
 
   Count count = CountAll(disk, options.strategy, workload.poison());
   const Manifest& manifest = *disk.newest();
@@ -319,7 +319,7 @@ std::optional<Violation> CheckCounts(const Cluster& cluster, const ClusterOption
   for (const ManifestShard& shard : manifest.shards) {
     for (const SliceIncarnation& incarnation : shard.slices) {
       const auto slice = disk.Read(manifest.directory, shard.file, incarnation.slice);
-      if (!slice.ok()) return violated(Invariant::kCheckpoint, slice.status().ToString());
+      if (!slice.ok()) return violated(Invariant::kCheckpointsWhole, slice.status().ToString());
       ++copies[incarnation.slice.value];
       // When steps are repeated, runs that were late before may be in time, and the round made for them has
       // nothing left to do. The journal alone does not determine the number of steps then.
@@ -331,10 +331,10 @@ std::optional<Violation> CheckCounts(const Cluster& cluster, const ClusterOption
         const optim::Moments expected = MomentsOf(count.numbers);
         if (found.count != expected.count || !Near(found.mean, expected.mean) ||
             !Near(found.m2, expected.m2)) {
-          return violated(Invariant::kCount, name + " has the moments of " + std::to_string(found.count) +
-                                                 " events of " + std::to_string(expected.count) + ", mean " +
-                                                 std::to_string(found.mean) + " instead of " +
-                                                 std::to_string(expected.mean));
+          return violated(Invariant::kJobCount, name + " has the moments of " + std::to_string(found.count) +
+                                                    " events of " + std::to_string(expected.count) +
+                                                    ", mean " + std::to_string(found.mean) + " instead of " +
+                                                    std::to_string(expected.mean));
         }
       }
       for (float value : IsMoments(options.table, incarnation.slice) ? std::span<float>() : slice->values()) {
@@ -345,21 +345,22 @@ std::optional<Violation> CheckCounts(const Cluster& cluster, const ClusterOption
       }
       if (wrong_count) continue;  // all slices are counted; whatever else is wrong follows
       if (slice->events != count.events || slice->version != count.version) {
-        return violated(Invariant::kCount, name + " has " + std::to_string(slice->events) +
-                                               " events at version " + std::to_string(slice->version) +
-                                               ", expected " + std::to_string(count.events) + ", and " +
-                                               std::to_string(count.version));
+        return violated(Invariant::kJobCount, name + " has " + std::to_string(slice->events) +
+                                                  " events at version " + std::to_string(slice->version) +
+                                                  ", expected " + std::to_string(count.events) + ", and " +
+                                                  std::to_string(count.version));
       }
       for (uint32_t p = 0; p < end.size(); ++p) {
         const PartitionLedger& ledger = slice->ledger.partitions()[p];
         if (ledger.done != manifest.watermark[p] || !ledger.open.empty())
-          return violated(Invariant::kLedgers, name + " has open splits");
+          return violated(Invariant::kPushLedgers, name + " has open splits");
       }
     }
   }
   if (wrong_count) return wrong_count;
   for (int n : copies) {
-    if (n != 1) return violated(Invariant::kCheckpoint, "a slice is saved " + std::to_string(n) + " times");
+    if (n != 1)
+      return violated(Invariant::kCheckpointsWhole, "a slice is saved " + std::to_string(n) + " times");
   }
   return std::nullopt;
 }

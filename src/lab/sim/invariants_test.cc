@@ -27,9 +27,9 @@ TEST(Invariants, AJobThatStopsIsNamedByTheDeadlineForProgress) {
     options.progress_within = seconds(8);
     const ClusterResult result = Stuck(options);
     ASSERT_TRUE(result.violation.has_value());
-    EXPECT_EQ(result.violation->invariant, Invariant::kProgress) << result.error;
+    EXPECT_EQ(result.violation->invariant, Invariant::kJobProgress) << result.error;
     EXPECT_LE(result.took, seconds(17));
-    EXPECT_NE(result.error.find(fields::NameOf(Invariant::kProgress)), std::string::npos) << result.error;
+    EXPECT_NE(result.error.find(fields::NameOf(Invariant::kJobProgress)), std::string::npos) << result.error;
     EXPECT_FALSE(result.ended);
   }
 }
@@ -40,7 +40,7 @@ TEST(Invariants, AJobThatDoesNotEndIsNamedByTheDeadline) {
   options.time_limit = seconds(7);
   const ClusterResult result = Stuck(options);
   ASSERT_TRUE(result.violation.has_value());
-  EXPECT_EQ(result.violation->invariant, Invariant::kDeadline) << result.error;
+  EXPECT_EQ(result.violation->invariant, Invariant::kJobDeadline) << result.error;
   EXPECT_LE(result.took, seconds(8));
 }
 
@@ -53,20 +53,20 @@ TEST(Invariants, AWrongCountIsNamed) {
   options.stream.partitions[0].events += 1;
   const auto cover = CheckCounts(cluster, options, workload);
   ASSERT_TRUE(cover.has_value());
-  EXPECT_EQ(cover->invariant, Invariant::kCover) << *cover;
+  EXPECT_EQ(cover->invariant, Invariant::kLeasesCover) << *cover;
   options.stream.partitions[0].events -= 1;
   options.strategy.lanes = 1000;
   options.strategy.kind = protocol::StrategyKind::kSync;
   const auto count = CheckCounts(cluster, options, workload);
   ASSERT_TRUE(count.has_value());
-  EXPECT_EQ(count->invariant, Invariant::kCount) << *count;
+  EXPECT_EQ(count->invariant, Invariant::kJobCount) << *count;
 }
 
 TEST(Invariants, HaveNamesOfTheirOwn) {
   std::set<std::string> names;
-  for (int i = 0; i <= static_cast<int>(Invariant::kLedgers); ++i)
+  for (int i = 0; i <= static_cast<int>(Invariant::kJobCount); ++i)
     names.emplace(fields::NameOf(static_cast<Invariant>(i)));
-  EXPECT_EQ(names.size(), static_cast<size_t>(Invariant::kLedgers) + 1);
+  EXPECT_EQ(names.size(), static_cast<size_t>(Invariant::kJobCount) + 1);
   EXPECT_FALSE(names.contains("?"));
 }
 

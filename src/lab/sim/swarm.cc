@@ -22,10 +22,10 @@ ClusterResult RunAndCheck(const ClusterOptions& options, CountingWorkload& workl
   ClusterResult result = cluster.Run();
   if (!result.violation) result.violation = CheckCounts(cluster, options, workload);
   // A job may stop because of an error that workers have seen.
-  const bool stopped = result.violation && (result.violation->invariant == Invariant::kProgress ||
-                                            result.violation->invariant == Invariant::kDeadline);
+  const bool stopped = result.violation && (result.violation->invariant == Invariant::kJobProgress ||
+                                            result.violation->invariant == Invariant::kJobDeadline);
   if (stopped && !workload.error().empty()) {
-    result.violation->invariant = Invariant::kValues;
+    result.violation->invariant = Invariant::kPushValues;
     result.violation->what = workload.error() + "; then " + result.violation->what;
   }
   if (result.violation) result.error = result.violation->ToString();

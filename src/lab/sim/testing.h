@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "lab/sim/cluster/disk.h"
+#include "lab/sim/checkpoints/disk.h"
 #include "lab/sim/workload.h"
 #include "protocol/cut.h"
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -19,7 +20,7 @@
 
 #include "job/resume.h"
 #include "lab/hosts/hosts.h"
-#include "lab/soak/tally.h"
+#include "base/text.h"
 #include "net/rpc/client.h"
 #include "run/launcher/admin.h"
 #include "run/launcher/token.h"
@@ -70,20 +71,20 @@ std::string EndText(const launcher::ProcessEnd& end) {
   return end.name + " ended with " + how + (end.last_error.empty() ? "" : ": " + end.last_error);
 }
 
-class Round {
+class SoakRound {
  public:
-  Round(const RoundPlan& plan, const RoundSettings& settings, launcher::Processes& processes)
+  SoakRound(const RoundPlan& plan, const RoundSettings& settings, launcher::Processes& processes)
       : plan_(plan),
         settings_(settings),
         processes_(processes),
         directory_(settings.folder + "/job"),
         token_(launcher::RandomToken()) {}
-  ~Round() {
+  ~SoakRound() {
     EndAll();
     if (disk_) hosts::UnmountDisk(directory_);
   }
-  Round(const Round&) = delete;
-  Round& operator=(const Round&) = delete;
+  SoakRound(const SoakRound&) = delete;
+  SoakRound& operator=(const SoakRound&) = delete;
 
   RoundResult Run() {
     if (const Status made = Prepare(); !made.ok()) {
@@ -454,8 +455,36 @@ class Round {
 
 }  // namespace
 
+Tally TallyOf(const std::vector<std::vector<float>>& variables, uint64_t events) {
+  Tally tally;
+  const auto expected = static_cast<double>(events);
+  uint64_t all = 0;
+  double least = expected, most = expected;
+  for (const auto& values : variables) {
+    all += values.size();
+    for (const double value : values) {
+      if (value == expected) continue;
+      ++tally.wrong;
+      least = std::isfinite(value) ? std::min(least, value) : 0;  // a non-finite value has lost all events
+      if (std::isfinite(value)) most = std::max(most, value);
+    }
+  }
+  // Parts of an event are as bad as a whole one.
+  tally.lost = static_cast<uint64_t>(std::ceil(expected - std::max(least, 0.0)));
+  tally.twice = static_cast<uint64_t>(std::ceil(most - expected));
+  if (all == 0) {
+    tally.lost = events;
+    tally.reason = "the checkpoint has no parameter";
+  } else if (tally.wrong > 0) {
+    tally.reason =
+        Formatted("%s of %s parameters are wrong: from %.9g to %.9g of %.9g events",
+                  report::Grouped(tally.wrong).c_str(), report::Grouped(all).c_str(), least, most, expected);
+  }
+  return tally;
+}
+
 RoundResult RunRound(const RoundPlan& plan, const RoundSettings& settings, launcher::Processes& processes) {
-  return Round(plan, settings, processes).Run();
+  return SoakRound(plan, settings, processes).Run();
 }
 
 }  // namespace leat::soak

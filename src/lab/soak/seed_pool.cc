@@ -146,7 +146,7 @@ class Pool {
     for (const pollfd& one : all) {
       const auto child = std::ranges::find(children_, one.fd, &Child::fd);
       if (one.revents != 0) {
-        Take(*child);
+        TakeResult(*child);
       } else if (clock_.Now() > child->until) {
         kill(child->pid, SIGKILL);
         const auto minutes = std::chrono::duration<double, std::ratio<60>>(options_.deadline).count();
@@ -155,7 +155,7 @@ class Pool {
     }
   }
 
-  void Take(Child& child) {
+  void TakeResult(Child& child) {
     uint64_t size = 0;
     std::string result;
     bool whole = ReadAll(child.fd, &size, sizeof size);

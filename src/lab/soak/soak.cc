@@ -83,7 +83,7 @@ class Soak {
         fs::remove_all(folder, ignored);
         break;
       }
-      Take(plan, result, folder, Seconds(clock_.Now() - begin));
+      Report(plan, result, folder, Seconds(clock_.Now() - begin));
     }
     return Finish(interrupted);
   }
@@ -99,7 +99,7 @@ class Soak {
   }
   std::FILE* Out() const { return options_.json ? stderr : stdout; }
 
-  void Take(const RoundPlan& plan, const RoundResult& result, const std::string& folder, double took) {
+  void Report(const RoundPlan& plan, const RoundResult& result, const std::string& folder, double took) {
     ++rounds_;
     lost_ += result.lost;
     twice_ += result.twice;

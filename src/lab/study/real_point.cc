@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "lab/study/throughput.h"
+#include "lab/study/measurement.h"
 #include "net/rpc/client.h"
 #include "run/launcher/admin.h"
 #include "run/launcher/token.h"
@@ -47,8 +47,8 @@ class Point {
       if (!status.ok()) continue;
       if (status->events > events) progress = clock_.Now();
       events = status->events;
-      meter.Note(clock_.Now(), events);
-      target.Note(*status);
+      meter.Add(clock_.Now(), events);
+      target.OnStatus(*status);
       if (meter.rate() && !ticks) ticks = ProcessorTicks::Now();
       result.summary = std::move(*status);
     }
@@ -62,7 +62,7 @@ class Point {
       auto summary = report::StatusFromJson(std::string(std::istreambuf_iterator<char>(in), {}));
       if (!summary.ok()) return Status(Code::kInternal, "the job has left no summary");
       result.summary = std::move(*summary);
-      target.Note(result.summary);
+      target.OnStatus(result.summary);
     }
     result.events_per_s = meter.rate().value_or(0);
     result.cpu_s = processes_.cpu_seconds();

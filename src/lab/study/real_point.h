@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "lab/hosts/hosts.h"
-#include "lab/study/target.h"
+#include "lab/study/measurement.h"
 #include "run/launcher/processes.h"
 
 namespace leat::study {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "lab/sim/workload.h"
-#include "lab/study/throughput.h"
+#include "lab/study/measurement.h"
 
 namespace leat::study {
 
@@ -99,7 +99,7 @@ Result<double> SimulatedSpeed(const sim::ClusterOptions& options, Duration warm_
   sim::Hooks hooks;
   hooks.watch_every = std::chrono::milliseconds(20);
   hooks.watch = [&](const sim::Cluster& cluster) {
-    meter.Note(cluster.now(), cluster.status().events);
+    meter.Add(cluster.now(), cluster.status().events);
     return meter.measured() < measure;
   };
   sim::ModelledWorkload workload;

@@ -72,41 +72,44 @@ Concern WithStandbys(const Strategy& strategy) {
           [strategy](uint64_t seed) {
             return RunWithStandbys({.seed = seed, .strategy = strategy, .standbys = 1 + seed % 2});
           },
-          {Invariant::kOneCoordinator}};
+          {Invariant::kSuccessionOneCoordinator}};
 }
 
 // The jobs whose exactly-once property depends on the check that this program lacks.
 std::vector<Concern> Concerned() {
   if (kNoGroup) {
-    return {InSwarm({.kind = Kind::kAllReduce, .lanes = 4}, {Invariant::kOneGroup}),
-            InSwarm({.kind = Kind::kAllReduce, .lanes = 4, .deterministic = true}, {Invariant::kOneGroup})};
+    return {InSwarm({.kind = Kind::kAllReduce, .lanes = 4}, {Invariant::kAllReduceOneGroup}),
+            InSwarm({.kind = Kind::kAllReduce, .lanes = 4, .deterministic = true},
+                    {Invariant::kAllReduceOneGroup})};
   }
   if (kNoAgreement || kNoMajority) {
     return {WithStandbys({.kind = Kind::kAsync}), WithStandbys({.kind = Kind::kSync, .lanes = 4}),
             WithStandbys({.kind = Kind::kAllReduce, .lanes = 4})};
   }
   if (kNoTerm) {
-    return {InSwarm({.kind = Kind::kAsync}, {Invariant::kOneCoordinator}, 1, 330),
-            InSwarm({.kind = Kind::kSync, .lanes = 4}, {Invariant::kOneCoordinator}, 1, 1160),
-            InSwarm({.kind = Kind::kAllReduce, .lanes = 4}, {Invariant::kOneCoordinator}, 1, 110),
-            InRandomJobs({Invariant::kOneCoordinator}, 360)};
+    return {InSwarm({.kind = Kind::kAsync}, {Invariant::kSuccessionOneCoordinator}, 1, 330),
+            InSwarm({.kind = Kind::kSync, .lanes = 4}, {Invariant::kSuccessionOneCoordinator}, 1, 1160),
+            InSwarm({.kind = Kind::kAllReduce, .lanes = 4}, {Invariant::kSuccessionOneCoordinator}, 1, 110),
+            InRandomJobs({Invariant::kSuccessionOneCoordinator}, 360)};
   }
   if (kNoSeal) {
-    return {InSwarm({.kind = Kind::kAsync}, {Invariant::kOneCoordinator}),
-            InSwarm({.kind = Kind::kSync, .lanes = 4}, {Invariant::kOneCoordinator}),
-            InSwarm({.kind = Kind::kAllReduce, .lanes = 4}, {Invariant::kOneCoordinator}),
-            InRandomJobs({Invariant::kOneCoordinator})};
+    return {InSwarm({.kind = Kind::kAsync}, {Invariant::kSuccessionOneCoordinator}),
+            InSwarm({.kind = Kind::kSync, .lanes = 4}, {Invariant::kSuccessionOneCoordinator}),
+            InSwarm({.kind = Kind::kAllReduce, .lanes = 4}, {Invariant::kSuccessionOneCoordinator}),
+            InRandomJobs({Invariant::kSuccessionOneCoordinator})};
   }
   if (kNoReplica) {
-    return {InSwarm({.kind = Kind::kAsync}, {Invariant::kTold}, 2),
-            InSwarm({.kind = Kind::kSync, .lanes = 4}, {Invariant::kTold, Invariant::kValues}, 2, 530)};
+    return {
+        InSwarm({.kind = Kind::kAsync}, {Invariant::kSlicesTold}, 2),
+        InSwarm({.kind = Kind::kSync, .lanes = 4}, {Invariant::kSlicesTold, Invariant::kPushValues}, 2, 530)};
   }
-  if (kNoMember) return {{"lanes: auto", RunWithEvictedWorker, {Invariant::kValues, Invariant::kCount}}};
-  std::vector<Invariant> stepped = {Invariant::kCheckpoint, Invariant::kWatermark};
+  if (kNoMember)
+    return {{"lanes: auto", RunWithEvictedWorker, {Invariant::kPushValues, Invariant::kJobCount}}};
+  std::vector<Invariant> stepped = {Invariant::kCheckpointsWhole, Invariant::kLeasesWatermark};
   std::vector<Invariant> not_stepped = stepped;
   if (kNoLedger) {
-    not_stepped = {Invariant::kAppliedOnce};
-    stepped = {Invariant::kCount, Invariant::kValues};
+    not_stepped = {Invariant::kPushAppliedOnce};
+    stepped = {Invariant::kJobCount, Invariant::kPushValues};
   }
   std::vector<Invariant> either = not_stepped;
   either.insert(either.end(), stepped.begin(), stepped.end());

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/config/config.h"
-#include "lab/study/target.h"
+#include "lab/study/measurement.h"
 
 namespace leat::study {
 

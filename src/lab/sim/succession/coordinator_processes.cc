@@ -1,0 +1,281 @@
+#include "lab/sim/succession/coordinator_processes.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <type_traits>
+#include <variant>
+
+#include "lab/sim/cluster/concerns.h"
+
+namespace leat::sim {
+
+using namespace protocol;
+
+namespace {
+
+// As in the shells in roles/.
+constexpr Duration kTick = std::chrono::milliseconds(20);
+constexpr Duration kPoll = std::chrono::milliseconds(50);
+
+}  // namespace
+
+std::string CoordinatorProcesses::DescribeProgress() const {
+  const CoordinatorStatus now_at = status();
+  return "phase " + std::to_string(static_cast<int>(now_at.phase)) + ", lag " + std::to_string(now_at.lag) +
+         ", leases " + std::to_string(now_at.leases);
+}
+
+// ---- start and end
+
+CoordinatorConfig CoordinatorProcesses::Config() const {
+  const ClusterOptions& options = options_;
+  CoordinatorConfig config = static_cast<const CoordinatorConfig&>(options);
+  for (uint32_t p = 0; p < options.stream.partitions.size(); ++p) config.partitions.push_back(p);
+  config.late_labels = world_.LateLabels();
+  return config;
+}
+
+void CoordinatorProcesses::Stop(uint32_t address) {
+  if (at_[address]) at_[address]->alive = false;
+}
+
+CoordinatorPtr CoordinatorProcesses::Replace(uint32_t address, uint64_t term) {
+  Stop(address);
+  const auto c = at_[address] = std::make_shared<CoordinatorProcess>();
+  c->address = address;
+  c->term = term;
+  if (!newest_ || newest_->term < term) newest_ = c;
+  return c;
+}
+
+void CoordinatorProcesses::Start(uint32_t address, bool take_over) {
+  const CoordinatorPtr c = Replace(address, all_.disk.Claim());
+  CoordinatorConfig config = Config();
+  config.term = c->term;
+  config.take_over = config.keep_scale = take_over;
+  try {
+    RecoveredState restored = all_.disk.Restore();
+    if (take_over) all_.lease_check.OnTakenOver(restored);
+    c->machine = std::make_unique<Coordinator>(std::move(config), std::move(restored));
+  } catch (const std::invalid_argument& e) {
+    c->alive = false;
+    return Violate(Invariant::kSuccessionRestored, e.what());
+  }
+  StartTimers(c);
+}
+
+void CoordinatorProcesses::StartTimers(const CoordinatorPtr& c) {
+  if (world_.LateLabels()) {
+    c->labels.emplace(Mix(Mix(options_.seed, 1), c->term), options_.stream.late_labels);
+    c->labels->Start(c->machine->label_marks());
+  }
+  OnTick(c);
+  // With a directory of its own, it may have found out that it is replaced.
+  if (!c->own || c->active()) PollStream(c);
+}
+
+void CoordinatorProcesses::Kill() {
+  const uint32_t next_address = rng_.Chance(0.5) ? 0 : 1;
+  Kill(Between(10, 500), next_address);
+}
+
+void CoordinatorProcesses::Kill(Duration absent, uint32_t next_address) {
+  const auto dead = newest_;
+  dead->alive = false;
+  ++counts_.restarts;
+  world_.TellFault("kill, started again after " + std::to_string(Seconds(absent)) + " s");
+  queue_.After(absent, [this, dead, next_address] {
+    if (newest_ == dead) Start(next_address, true);
+  });
+}
+
+void CoordinatorProcesses::OnReplaced(const CoordinatorPtr& c) {
+  Execute(c, c->machine->OnReplaced(Status(Code::kStale, "another coordinator has taken over")));
+}
+
+void CoordinatorProcesses::CheckTerm(uint64_t before, uint64_t now) {
+  if (now >= before) return;
+  Violate(Invariant::kSuccessionOneCoordinator, "a member of the coordinator of term " +
+                                                    std::to_string(before) + " follows the one of term " +
+                                                    std::to_string(now));
+}
+
+// ---- inputs
+
+void CoordinatorProcesses::OnTick(const CoordinatorPtr& c) {
+  if (c->own) {
+    all_.hosts.OnTick(c);
+    if (!c->active()) return;
+  }
+  if (c->machine->next_timer() <= now()) Execute(c, c->machine->OnTimer(now()));
+  ScheduleIn(c, kTick, [this, c] { OnTick(c); });
+}
+
+void CoordinatorProcesses::PollStream(const CoordinatorPtr& c) {
+  Execute(c, c->machine->OnStream(now(), Ranges(c.get())));
+  ScheduleIn(c, kPoll, [this, c] { PollStream(c); });
+}
+
+void CoordinatorProcesses::ScheduleAlarm() {
+  queue_.After(options_.alarm_interval, [this] {
+    const auto c = newest_;
+    if (c->active() && now() >= c->paused_until) Execute(c, c->machine->OnDrift(now()));
+    ScheduleAlarm();
+  });
+}
+
+void CoordinatorProcesses::OnRequest(const CoordinatorPtr& c, uint64_t call, ControlRequest request) {
+  if (c->ended) return;
+  if (const auto* journal = std::get_if<FollowRequest>(&request))
+    return all_.hosts.OnJournalRequest(c, call, *journal);
+  if (world_.hooks.on_request) world_.hooks.on_request(now(), request);
+  if (c->own) all_.hosts.OnElector(c, call, &request);
+  if (!c->active()) return;
+  Execute(c, c->machine->OnRequest(now(), call, request));
+  if (options_.check && c->alive && c == newest_) all_.lease_check.CheckWatermark();
+}
+
+std::vector<StreamRange> CoordinatorProcesses::Ranges(CoordinatorProcess* c) {
+  const StreamPlan& stream = options_.stream;
+  const double grown =
+      stream.takes > Duration(0) ? std::min(1.0, Seconds(now()) / Seconds(stream.takes)) : 1.0;
+  std::vector<StreamRange> ranges;
+  for (uint32_t p = 0; p < stream.partitions.size(); ++p) {
+    const auto& [first, events] = stream.partitions[p];
+    const auto there = static_cast<uint64_t>(grown * static_cast<double>(events));
+    ranges.push_back({p, first, first + there, grown >= 1.0});
+  }
+  if (!world_.LateLabels()) return ranges;
+  const std::vector<LabelMarksWanted> wanted = c->machine->label_marks();
+  for (StreamRange& range : ranges) c->labels->Mark(now(), wanted[range.partition], &range);
+  return ranges;
+}
+
+// ---- actions
+
+void CoordinatorProcesses::Execute(const CoordinatorPtr& c, CoordinatorActions actions) {
+  if (c->own) return all_.hosts.Execute(c, std::move(actions));
+  for (CoordinatorAction& action : actions) {
+    if (!c->active()) return;
+    // Nothing waits for the answer of the disk: replies to other requests go out meanwhile.
+    if (&action == &actions.back() && std::holds_alternative<ConfirmTerm>(action)) {
+      ScheduleIn(c, DiskTakes(), [this, c] {
+        if (!all_.disk.Confirm(c->term)) OnReplaced(c);
+      });
+      return;
+    }
+    Execute(c, action);
+    if (c->active() && Chance(options_.faults.crash_between_actions)) {
+      c->alive = false;
+      if (c == newest_) Kill();
+    }
+  }
+}
+
+void CoordinatorProcesses::Execute(const CoordinatorPtr& c, CoordinatorAction& action) {
+  const auto execute = [&]<class A>(A& a) {
+    if constexpr (std::is_same_v<A, protocol::Reply>) {
+      ExecuteReply(c, a);
+    } else if constexpr (std::is_same_v<A, AppendJournal>) {
+      ExecuteAppend(c, a.record);
+    } else if constexpr (std::is_same_v<A, ConfirmTerm>) {
+      if (!all_.disk.Confirm(c->term)) OnReplaced(c);
+    } else if constexpr (std::is_same_v<A, JobEnded>) {
+      ExecuteEnd(c, a);
+    } else {
+      all_.checkpoints.Execute(c, a);
+    }
+  };
+  std::visit(execute, action);
+}
+
+void CoordinatorProcesses::ExecuteReply(const CoordinatorPtr& c, protocol::Reply& reply) {
+  if (options_.check) all_.lease_check.CheckReply(c->term, reply.reply);
+  if (c->own) all_.hosts.AddCoordinators(c.get(), reply.call, &reply.reply);
+  c->Answer(reply.call, std::move(reply.reply));
+}
+
+void CoordinatorProcesses::ExecuteAppend(const CoordinatorPtr& c, const JournalRecord& record) {
+  if (!c->own && !all_.disk.Append(c->term, record)) return OnReplaced(c);
+  if (const auto* set = std::get_if<ScaleSet>(&record))
+    c->own ? all_.lease_check.OnAgreedScale(*set) : all_.lease_check.OnScale(*set);
+  if (!c->own) OnRecord(record);
+}
+
+void CoordinatorProcesses::OnRecord(const JournalRecord& record) {
+  if (const auto* set = std::get_if<LanesSet>(&record)) {
+    ++lease_counts_.lane_changes;
+    world_.workload.OnLanes(*set);
+  }
+  if (std::holds_alternative<RateRaised>(record)) ++lease_counts_.raises;
+  if (const auto* marked = std::get_if<LabelsMarked>(&record)) {
+    lease_counts_.marks += marked->marks.size();
+    if (options_.check) all_.lease_check.OnLabels(*marked);
+  }
+}
+
+void CoordinatorProcesses::ExecuteEnd(const CoordinatorPtr& c, const JobEnded& ended) {
+  c->ended = true;
+  if (ended.status.code() == Code::kStale || c != newest_) {
+    c->alive = false;
+    ++counts_.replaced;
+    if (c->own) return all_.hosts.StartAt(c->address);
+    if (c == newest_)
+      Violate(Invariant::kSuccessionOneCoordinator, "the newest coordinator was told that it is replaced");
+    return;
+  }
+  if (!c->own) all_.disk.Append(c->term, ended.left);
+  const CoordinatorStatus status = c->machine->status();
+  lease_counts_.regranted_leases += status.regranted_leases;
+  lease_counts_.overdue_leases += status.overdue_leases;
+  replicated_ = status.replicated;
+  const Faults& faults = options_.faults;
+  const bool fault_free =
+      now() > faults.until + std::max(faults.longest_pause, faults.longest_cut) + std::chrono::seconds(15);
+  // A stop may give up its final checkpoint, but only for lack of time, and only under faults.
+  if (!ended.status.ok() &&
+      (!options_.resume || ended.status.code() != Code::kFailedPrecondition || fault_free)) {
+    failure_ = ended.status;
+    return Violate(Invariant::kJobEnds, "the job ended with " + ended.status.ToString());
+  }
+  EndJob(ended.status);
+}
+
+void CoordinatorProcesses::EndJob(const Status& status) {
+  if (Complete()) {
+    world_.done = true;
+    return;
+  }
+  if (!options_.resume || !options_.resume(&options_.servers, &options_.cuts)) {
+    return Violate(Invariant::kJobEnds, "the job has ended before the stream: " + status.ToString());
+  }
+  ++counts_.resumes;
+  ResumeJob();
+}
+
+void CoordinatorProcesses::ResumeJob() {
+  for (const auto& c : at_) {
+    if (c) c->alive = false;
+  }
+  for (const ProcessPtr& p : std::vector(processes_.processes())) {
+    if (p) all_.members.OnExit(p);
+  }
+  queue_.After(Between(10, 300), [this] {
+    Start(0, false);
+    all_.members.StartAll();
+    all_.subscribers.StartAll();
+  });
+}
+
+bool CoordinatorProcesses::Complete() const {
+  const ClusterOptions& options = options_;
+  const Manifest* newest = all_.disk.newest();
+  if (!newest || now() < options.stream.takes) return false;
+  for (uint32_t p = 0; p < options.stream.partitions.size(); ++p) {
+    const auto& [first, events] = options.stream.partitions[p];
+    if (events > 0 && newest->watermark[p] != Position{options.cuts.epochs - 1, first + events}) return false;
+  }
+  return true;
+}
+
+}  // namespace leat::sim

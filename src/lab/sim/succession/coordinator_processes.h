@@ -1,0 +1,118 @@
+// The coordinators of a virtual cluster: each process drives one machine, and executes its actions.
+//
+// At most one process per address is alive. With a shared directory, the newest one has the highest term of
+// the disk; others may not know yet that they are replaced. With directories of their own, actions wait until
+// they are agreed (coordinator_hosts.h). A coordinator may crash between any two of its actions.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "lab/sim/leases/labels.h"
+#include "lab/sim/members/role_process.h"
+#include "protocol/coordinator/coordinator.h"
+#include "protocol/succession/replication.h"
+
+namespace leat::sim {
+
+// The journal of a coordinator with a directory of its own, as far as its standbys have yet to agree.
+struct OwnJournal {
+  OwnJournal(const protocol::ReplicationConfig& config, protocol::Electorate electorate)
+      : replication(config, std::move(electorate)) {}
+
+  protocol::JournalReplication replication;
+  std::deque<std::pair<uint64_t, protocol::CoordinatorAction>> waiting;  // for this position to be agreed
+  std::deque<std::pair<uint64_t, uint64_t>> disagreed;                   // records, by position
+  uint64_t position = 0;                                          // position of the last appended record
+  std::unordered_map<uint64_t, protocol::ElectorState> electors;  // by call
+  bool flushing = false;
+  std::optional<Time> over_since;  // its machine has ended
+};
+
+struct CoordinatorProcess : Process {
+  uint64_t term = 0;
+  uint32_t address = 0;
+  std::unique_ptr<protocol::Coordinator> machine;
+  std::optional<LabelStream> labels;  // the job's late labels, as this process joins them
+  std::unordered_map<uint64_t, std::function<void(protocol::ControlReply)>> calls;
+  bool ended = false;
+  std::optional<OwnJournal> own;  // with a directory of its own
+
+  bool active() const { return alive && !ended; }
+  void Answer(uint64_t call, protocol::ControlReply reply) {
+    if (auto at = calls.extract(call)) at.mapped()(std::move(reply));
+  }
+};
+
+using CoordinatorPtr = std::shared_ptr<CoordinatorProcess>;
+
+class CoordinatorProcesses : Concern {
+ public:
+  using Concern::Concern;
+
+  const CoordinatorPtr& newest() const { return newest_; }
+  const CoordinatorPtr& At(uint32_t address) const { return at_[address]; }
+  protocol::CoordinatorStatus status() const { return newest_->machine->status(); }
+  // Phase, lag and leases, for messages of violations.
+  std::string DescribeProgress() const;
+
+  // Starts one with the shared directory. `take_over`: the members may be alive.
+  void Start(uint32_t address, bool take_over);
+  // A new process at an address, in place of the one there.
+  CoordinatorPtr Replace(uint32_t address, uint64_t term);
+  // Lets a new process work, once it has its machine.
+  void StartTimers(const CoordinatorPtr& c);
+  protocol::CoordinatorConfig Config() const;
+  // The process at an address ends, if there is one.
+  void Stop(uint32_t address);
+  // The newest one dies. Another one starts after a while, unless the job was resumed meanwhile.
+  void Kill(Duration absent, uint32_t next_address);
+  void Kill();
+  // A later one has taken over, and it knows.
+  void OnReplaced(const CoordinatorPtr& c);
+
+  void OnRequest(const CoordinatorPtr& c, uint64_t call, protocol::ControlRequest request);
+  void ScheduleAlarm();
+  void Execute(const CoordinatorPtr& c, protocol::CoordinatorActions actions);
+  void Execute(const CoordinatorPtr& c, protocol::CoordinatorAction& action);
+  // A record is acted on.
+  void OnRecord(const protocol::JournalRecord& record);
+  // Checks that a member does not follow a coordinator of an earlier term than before.
+  void CheckTerm(uint64_t before, uint64_t now);
+
+  const LeaseCounts& lease_counts() const { return lease_counts_; }
+  const SuccessionCounts& counts() const { return counts_; }
+  uint64_t replicated() const { return replicated_; }
+  const Status& failure() const { return failure_; }
+
+ private:
+  void OnTick(const CoordinatorPtr& c);
+  void PollStream(const CoordinatorPtr& c);
+  std::vector<protocol::StreamRange> Ranges(CoordinatorProcess* c);
+  void ExecuteReply(const CoordinatorPtr& c, protocol::Reply& reply);
+  void ExecuteAppend(const CoordinatorPtr& c, const protocol::JournalRecord& record);
+  void ExecuteEnd(const CoordinatorPtr& c, const protocol::JobEnded& ended);
+  void EndJob(const Status& status);
+  // All processes are gone; the job is resumed from the disk.
+  void ResumeJob();
+  // Whether the whole stream is in the newest checkpoint.
+  bool Complete() const;
+
+  CoordinatorPtr newest_;
+  // By address. A member that gets no answer at one calls the next.
+  std::array<CoordinatorPtr, kAddresses> at_;
+  LeaseCounts lease_counts_;
+  SuccessionCounts counts_;
+  uint64_t replicated_ = 0;  // slices with a replica, when the job ended
+  Status failure_;
+};
+
+}  // namespace leat::sim
