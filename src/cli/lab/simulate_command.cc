@@ -26,16 +26,14 @@
 #include "job/job.h"
 #include "job/precision.h"
 #include "lab/sim/cluster/cluster.h"
+#include "lab/sim/events/memory.h"
 #include "lab/study/calibrate.h"
+#include "lab/study/measurement.h"
 #include "lab/study/simulation.h"
 #include "protocol/parameters.h"
 #include "protocol/placement.h"
 #include "show/report/display.h"
 #include "show/report/progress.h"
-#include "lab/sim/events/memory.h"
-#include "cli/lab/simulate_faults.h"
-#include "cli/lab/simulated_options.h"
-#include "lab/study/measurement.h"
 
 namespace leat {
 namespace {

@@ -18,9 +18,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/text.h"
 #include "job/resume.h"
 #include "lab/hosts/hosts.h"
-#include "base/text.h"
 #include "net/rpc/client.h"
 #include "run/launcher/admin.h"
 #include "run/launcher/token.h"

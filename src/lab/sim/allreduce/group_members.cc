@@ -5,7 +5,6 @@
 
 #include "compute/optim/mean.h"
 #include "compute/optim/moments.h"
-#include "lab/sim/cluster/cluster_state.h"
 #include "lab/sim/cluster/concerns.h"
 #include "protocol/allreduce/bucket_plan.h"
 #include "protocol/allreduce/reduction.h"
@@ -23,7 +22,7 @@ constexpr uint64_t kStateHeaderBytes = 64;
 
 }  // namespace
 
-GroupMembers::GroupMembers(Concerns& all) : Concern(all) {
+GroupMembers::GroupMembers(ClusterConcerns& all) : Concern(all) {
   if (const auto v = MomentsVariable(options_.table)) {
     moment_words_ = static_cast<uint64_t>(options_.table.variables[*v].shape.elements());
   }

@@ -18,7 +18,7 @@ namespace leat::sim {
 
 class GroupMembers : Concern {
  public:
-  explicit GroupMembers(Concerns& all);
+  explicit GroupMembers(ClusterConcerns& all);
 
   // Gives a new incarnation of a process its machine.
   void Start(const ProcessPtr& p);

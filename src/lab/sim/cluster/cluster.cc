@@ -5,9 +5,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "lab/sim/cluster/cluster_state.h"
-#include "protocol/allreduce/bucket_plan.h"
 #include "lab/sim/cluster/concerns.h"
+#include "protocol/allreduce/bucket_plan.h"
 
 namespace leat::sim {
 
@@ -21,10 +20,10 @@ constexpr uint64_t kCrowd = 4096;
 }  // namespace
 
 // Hands each event to the concern that scheduled it.
-class Cluster::Router : public Concerns {
+class Cluster::Router : public ClusterConcerns {
  public:
   Router(Cluster& cluster, ClusterOptions options, Workload& workload, Hooks hooks)
-      : Concerns(std::move(options), workload, std::move(hooks)), self_(cluster) {}
+      : ClusterConcerns(std::move(options), workload, std::move(hooks)), self_(cluster) {}
 
   ClusterResult Run();
 

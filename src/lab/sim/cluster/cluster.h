@@ -20,6 +20,8 @@
 #include "base/fields/fields.h"
 #include "base/status.h"
 #include "compute/optim/optimizer.h"
+#include "lab/sim/cluster/options.h"
+#include "lab/sim/cluster/result.h"
 #include "lab/sim/events/distribution.h"
 #include "lab/sim/hosts/link_queue.h"
 #include "lab/sim/invariants.h"
@@ -27,8 +29,6 @@
 #include "protocol/coordinator/coordinator.h"
 #include "protocol/server/server.h"
 #include "protocol/worker/worker.h"
-#include "lab/sim/cluster/options.h"
-#include "lab/sim/cluster/result.h"
 
 namespace leat::sim {
 

@@ -33,8 +33,8 @@
 
 namespace leat::sim {
 
-struct Concerns {
-  Concerns(ClusterOptions options, Workload& workload, Hooks hooks)
+struct ClusterConcerns {
+  ClusterConcerns(ClusterOptions options, Workload& workload, Hooks hooks)
       : world(std::move(options), workload, std::move(hooks)) {}
 
   World world;

@@ -8,7 +8,7 @@ namespace leat::sim {
 
 using namespace protocol;
 
-Concern::Concern(Concerns& all)
+Concern::Concern(ClusterConcerns& all)
     : all_(all),
       world_(all.world),
       options_(all.world.options),

@@ -23,7 +23,7 @@
 namespace leat::sim {
 
 class ProcessTable;
-struct Concerns;
+struct ClusterConcerns;
 struct Process;
 struct RoleProcess;
 
@@ -96,7 +96,7 @@ struct World {
 // functions.
 class Concern {
  public:
-  explicit Concern(Concerns& all);
+  explicit Concern(ClusterConcerns& all);
   Concern(const Concern&) = delete;
 
  protected:
@@ -110,7 +110,7 @@ class Concern {
   }
   void Violate(Invariant invariant, std::string what) { world_.Violate(invariant, std::move(what)); }
 
-  Concerns& all_;
+  ClusterConcerns& all_;
   World& world_;
   ClusterOptions& options_;
   EventQueue& queue_;

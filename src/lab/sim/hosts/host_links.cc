@@ -9,7 +9,7 @@ namespace leat::sim {
 
 using namespace protocol;
 
-HostLinks::HostLinks(Concerns& all) : Concern(all) {
+HostLinks::HostLinks(ClusterConcerns& all) : Concern(all) {
   for (const Link& zone : options_.zones) zones_.push_back({LinkQueue(zone), LinkQueue(zone)});
   for (const Host& host : options_.hosts) {
     hosts_.emplace_back() = {.down = LinkQueue(host.link),
@@ -114,7 +114,7 @@ void HostLinks::PassWindow(const HostState& from, HostState* to, uint64_t window
 
 // ---- cores
 
-HostCores::HostCores(Concerns& all) : Concern(all) {
+HostCores::HostCores(ClusterConcerns& all) : Concern(all) {
   std::vector<uint32_t> threads(options_.hosts.size(), 0);
   for (const uint32_t host : options_.server_hosts) ++threads[host];
   for (const uint32_t host : options_.worker_hosts)

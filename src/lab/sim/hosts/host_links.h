@@ -37,7 +37,7 @@ class HostLinks : Concern {
   // The next host of the role.
   static constexpr uint32_t kAnyHost = UINT32_MAX;
 
-  explicit HostLinks(Concerns& all);
+  explicit HostLinks(ClusterConcerns& all);
 
   std::deque<HostState>& hosts() { return hosts_; }
   // Places a new process. `host`: index in the options' hosts, or kAnyHost.
@@ -75,7 +75,7 @@ class HostCores : Concern {
   static constexpr uint32_t kServes = UINT32_MAX;  // a server's work on a message
 
   // Gives shared cores to the hosts that have fewer than their processes have threads.
-  explicit HostCores(Concerns& all);
+  explicit HostCores(ClusterConcerns& all);
 
   // Null if the process's host has enough cores.
   SharedCores* Of(const RoleProcess& p);
