@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "base/exit_status.h"
-#include "run/launcher/signals.h"
 #include "base/threads/stop_event.h"
+#include "run/launcher/signals.h"
 
 namespace leat::launcher {
 namespace {
