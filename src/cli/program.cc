@@ -55,8 +55,7 @@
 #include "run/roles/feed/wait_for_feed.h"
 #include "run/roles/role.h"
 #include "run/roles/server_role.h"
-#include "run/roles/standby/network_standby.h"
-#include "run/roles/standby/standby_role.h"
+#include "run/roles/standby/standby.h"
 #include "run/roles/worker_role.h"
 #include "cli/scaler_listener.h"
 
@@ -364,9 +363,9 @@ int Coordinator(Arguments a) {
   if (own) {
     const std::string directory = std::exchange(a.run.overrides.directory, "");
     a.run.source.resume = directory;  // when it takes over
-    outcome = roles::RunNetworkStandby({a.standby_for, directory, load, options});
+    outcome = roles::RunStandby({a.standby_for, directory, true, load, options});
   } else if (!a.standby_for.empty()) {
-    outcome = roles::RunStandby({a.standby_for, a.run.source.resume, load, options});
+    outcome = roles::RunStandby({a.standby_for, a.run.source.resume, false, load, options});
   } else {
     if (a.wait_for_feed) {
       const auto found = roles::WaitForFeed(options, job::Job::WithoutFiles(a.run.source, a.run.overrides));

@@ -5,15 +5,15 @@
 #include <variant>
 
 #include "base/log.h"
-#include "storage/checkpoint/file.h"
-#include "net/rpc/server.h"
-#include "run/feed/remote_source.h"
-#include "run/launcher/signals.h"
 #include "net/address.h"
 #include "net/loop.h"
+#include "net/rpc/server.h"
 #include "net/tcp/tcp.h"
+#include "run/feed/remote_source.h"
+#include "run/launcher/signals.h"
 #include "run/roles/feed/model_files.h"
 #include "run/roles/role.h"
+#include "storage/checkpoint/file.h"
 
 namespace leat::roles {
 namespace {
@@ -54,8 +54,8 @@ class WaitingCoordinator {
   bool stopped = false;
 
  private:
-  static Status OtherVersion(const std::string& its) {
-    return {Code::kFailedPrecondition, "this program is version \"" + its +
+  static Status OtherVersion(const std::string& version) {
+    return {Code::kFailedPrecondition, "this program is version \"" + version +
                                            "\", the coordinator is version \"" + ProgramVersion() + "\""};
   }
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/status.h"
-#include "run/feed/client.h"
 #include "job/job.h"
-#include "run/roles/coordinator_role.h"
+#include "run/feed/client.h"
+#include "run/roles/start/coordinator_options.h"
 
 namespace leat::roles {
 

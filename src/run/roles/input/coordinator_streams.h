@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "base/status.h"
-#include "run/feed/client.h"
 #include "job/job.h"
-#include "run/roles/coordinator_role.h"
-#include "run/roles/feed/wait_for_feed.h"
-#include "stream/source.h"
 #include "protocol/topology/near_partitions.h"
+#include "run/feed/client.h"
+#include "run/roles/feed/wait_for_feed.h"
+#include "run/roles/start/coordinator_options.h"
+#include "stream/source.h"
 
 namespace leat::roles {
 

@@ -6,19 +6,19 @@
 #include <variant>
 
 #include "base/log.h"
+#include "base/threads/stop_event.h"
+#include "net/rpc/client.h"
+#include "run/launcher/signals.h"
 #include "storage/checkpoint/journal.h"
 #include "storage/checkpoint/store.h"
 #include "storage/checkpoint/terms.h"
-#include "net/rpc/client.h"
-#include "run/launcher/signals.h"
-#include "base/threads/stop_event.h"
 
 namespace leat::roles {
 namespace {
 
-constexpr Duration kElectionLook = std::chrono::milliseconds(20);
+constexpr Duration kElectionTurn = std::chrono::milliseconds(20);
 // Members give up after a minute without a coordinator.
-constexpr Duration kElectionPatience = std::chrono::seconds(90);
+constexpr Duration kElectionLimit = std::chrono::seconds(90);
 // Between questions whether another one has been elected.
 constexpr Duration kElectionAsk = std::chrono::seconds(1);
 
@@ -31,14 +31,14 @@ uint64_t RandomSeed() {
 
 Result<std::unique_ptr<Election>> Election::Start(const CoordinatorOptions& options) {
   std::unique_ptr<Election> made(new Election());
-  LEAT_ASSIGN_OR_RETURN(made->server_,
-                        control::ControlServer::Start(
-                            options.listen, options.token,
-                            [its = made.get()](const protocol::ControlRequest& request,
-                                               const std::function<void(protocol::ControlReply)>& answer) {
-                              answer(its->Answer(request));
-                            },
-                            control::ControlServer::Limits(), options.tls));
+  LEAT_ASSIGN_OR_RETURN(
+      made->server_, control::ControlServer::Start(
+                         options.listen, options.token,
+                         [election = made.get()](const protocol::ControlRequest& request,
+                                                 const std::function<void(protocol::ControlReply)>& answer) {
+                           answer(election->Answer(request));
+                         },
+                         control::ControlServer::Limits(), options.tls));
   return made;
 }
 
@@ -88,9 +88,9 @@ std::optional<uint64_t> AskForLaterTerm(const std::vector<std::string>& addresse
   const auto reply =
       client->Call(protocol::FollowRequest{.coordinator = coordinator, .term = term}, kDeadline);
   if (!reply.ok()) return std::nullopt;
-  const uint64_t its = std::get<protocol::FollowReply>(*reply).term;
-  if (!protocol::SameRun(its, term) || its <= term) return std::nullopt;
-  return its;
+  const uint64_t found = std::get<protocol::FollowReply>(*reply).term;
+  if (!protocol::SameRun(found, term) || found <= term) return std::nullopt;
+  return found;
 }
 
 namespace {
@@ -144,9 +144,9 @@ Result<uint64_t> ElectRestarted(const std::string& directory, protocol::Role ele
   StopEvent stopped;
   launcher::SignalWatch signals([&](int) { stopped.Set(); });
   const MonotonicClock clock;
-  const Time until = clock.Now() + kElectionPatience;
+  const Time until = clock.Now() + kElectionLimit;
   Time ask = clock.Now() + kElectionAsk;
-  while (!stopped.Await(kElectionLook)) {
+  while (!stopped.Await(kElectionTurn)) {
     const Election::Outcome outcome = election->Look();
     if (outcome.elected) return protocol::NumberOf(*outcome.elected);
     bool replaced = outcome.excluded;
@@ -163,7 +163,7 @@ Result<uint64_t> ElectRestarted(const std::string& directory, protocol::Role ele
       return Status(Code::kUnavailable,
                     directory + ": no majority of the job's " +
                         (elector_role == protocol::Role::kServer ? "servers" : "workers") +
-                        " has called within " + std::to_string(static_cast<int>(Seconds(kElectionPatience))) +
+                        " has called within " + std::to_string(static_cast<int>(Seconds(kElectionLimit))) +
                         " s, and another coordinator may have taken over; if no process of the job is alive "
                         "any more, resume with --new-members");
     }

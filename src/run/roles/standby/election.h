@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "net/rpc/server.h"
 #include "protocol/succession/candidate.h"
-#include "run/roles/coordinator_role.h"
+#include "run/roles/start/coordinator_options.h"
 
 namespace leat::roles {
 

@@ -1,5 +1,5 @@
 // A standby against a coordinator whose answers each test scripts.
-#include "run/roles/standby/standby_role.h"
+#include "run/roles/standby/standby.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "base/testing.h"
-#include "storage/checkpoint/store.h"
 #include "net/rpc/server.h"
 #include "run/launcher/signals.h"
+#include "storage/checkpoint/store.h"
 
 namespace leat::roles {
 namespace {
