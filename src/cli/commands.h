@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/status.h"
-#include "net/rpc/client.h"
 #include "compute/engine/plan.h"
+#include "net/rpc/client.h"
 
 namespace leat {
 
@@ -15,6 +15,15 @@ namespace leat {
 engine::PlanOptions Kernels();
 // $LEAT_METRICS, the address of --metrics if none is given; empty: none.
 std::string MetricsVariable();
+
+// leat demo and leat train: run a job on this machine.
+void AddTrainCommands(CLI::App& app, int* result);
+// leat coordinator: start the coordinator of a job, or a standby of one.
+void AddCoordinatorCommand(CLI::App& app, int* result);
+// leat ps, worker, feed, bots: start a process of a job.
+void AddRoleCommands(CLI::App& app, int* result);
+// leat status, timeline, checkpoint, scale, drain, pause, continue, stop: commands for a running job.
+void AddAdminCommands(CLI::App& app, int* result);
 
 // leat advise: recommend machines and a strategy for a job, by simulation.
 void AddAdviseCommand(CLI::App& app, int* result);
