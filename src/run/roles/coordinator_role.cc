@@ -23,8 +23,8 @@
 #include "run/roles/faults/kill_point.h"
 #include "run/roles/input/resumed_stream.h"
 #include "run/roles/input/stream_watch.h"
+#include "run/roles/standby/election.h"
 #include "run/roles/standby/journal_shipper.h"
-#include "run/roles/standby/later_term.h"
 #include "run/roles/start/job_start.h"
 #include "run/roles/status/job_reports.h"
 

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <utility>
 
-#include "net/same_host/shared_memory.h"
 #include "net/frames/frame.h"
+#include "net/same_host/shared_memory.h"
 
 namespace leat::roles {
 

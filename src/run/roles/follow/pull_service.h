@@ -10,9 +10,9 @@
 #include <optional>
 #include <vector>
 
-#include "train/collective/port.h"
 #include "protocol/allreduce/pull_answer.h"
 #include "protocol/parameters.h"
+#include "train/collective/port.h"
 
 namespace leat::roles {
 

@@ -1,6 +1,7 @@
 #include "run/roles/start/job_start.h"
 
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <stdexcept>
@@ -12,6 +13,7 @@
 
 #include "base/exit_status.h"
 #include "base/log.h"
+#include "base/path/absolute_path.h"
 #include "job/bucket.h"
 #include "job/input/readable.h"
 #include "job/input/trained_files.h"
@@ -24,8 +26,8 @@
 #include "run/roles/input/resumed_stream.h"
 #include "run/roles/role.h"
 #include "run/roles/standby/election.h"
-#include "run/roles/start/coordinator_config.h"
-#include "run/roles/start/start_tensorboard.h"
+#include "show/tensorboard/event_file.h"
+#include "show/tensorboard/job_graph.h"
 
 namespace leat::roles {
 namespace {
@@ -59,6 +61,67 @@ Result<JournalShipping> MakeJournalShipping(const StartedJob& started, bool elec
   }
   made.electorate.OnAgreedElectors(electors);
   return made;
+}
+
+// Settings of the state machine, without what the stream tells: feeds, partitions, and their places. Reads
+// the job that the directory has.
+protocol::CoordinatorConfig MakeCoordinatorConfig(const job::Job& job, const CoordinatorOptions& options,
+                                                  uint64_t term) {
+  protocol::CoordinatorConfig config;
+  config.table = job.Slices();
+  config.placement = job.placement;
+  config.servers = job.servers;
+  config.max_servers = job.max_servers;
+  config.replicas = job.replicas;
+  config.workers = job.workers;
+  config.wanted_workers = {job.workers, job.max_workers};
+  config.strategy = job.strategy;
+  config.cuts = job.Cuts();
+  config.late_labels = job.schema.has_late_labels();
+  config.heartbeat_interval = job.heartbeat_interval;
+  config.heartbeat_timeout = job.heartbeat_timeout;
+  config.leases.first = job.lease_timeout;
+  config.stuck_timeout = job.stuck_timeout;
+  config.checkpoint_interval = FromSeconds(job.checkpoint_interval_s);
+  config.keep_checkpoints = job.keep_checkpoints;
+  config.pause_at = options.pause_at;
+  config.pool = options.pool;
+  if (job.predictions.enabled()) config.max_unpublished = job.predictions.max_unpublished;
+  if (job.drift && job.drift->alarm == metrics::DriftConfig::Alarm::kRaiseRate)
+    config.raise = protocol::RateRaise{.factor = job.drift->factor, .events = job.drift->events};
+  config.job = job.config.ToYaml();
+  config.term = term;
+  config.take_over = options.resume && !options.new_members && job::SameAsStored(job);
+  config.keep_scale = options.keep_scale || config.take_over;
+  config.version = ProgramVersion();
+  config.network = net::NetworkId();
+  config.topology = job.topology;
+  config.job_hash = job.Hash();
+  return config;
+}
+
+// The writer of TensorBoard's files; null if nobody has asked for it. Throws for errors of the user.
+std::unique_ptr<tensorboard::RunWriter> StartTensorboard(const job::Job& job,
+                                                         const CoordinatorOptions& options) {
+  if (options.tensorboard.empty()) return nullptr;
+  namespace fs = std::filesystem;
+  const fs::path directory = AbsolutePathOrThrow(job.directory);
+  const auto name = (directory / "").lexically_normal().parent_path().filename();
+  const fs::path folder = AbsolutePathOrThrow(options.tensorboard);
+  auto file = tensorboard::EventFile::Create((folder / name).string(), net::HostName(), options.resume);
+  if (!file.ok()) Throw(file.status().With("--tensorboard"));
+  spdlog::info("tensorboard: {}", file->path());
+  return std::make_unique<tensorboard::RunWriter>(
+      tensorboard::RunWriter::Options{
+          .make_graph =
+              [model = job.model, batch = job.batch_size,
+               optimizer = optim::Name(job.optimizer.kind)](const auto& placement) {
+                return tensorboard::JobGraph(model->Build(batch), model->variables(), placement, optimizer);
+              },
+          .table = job.Slices()},
+      [to = std::make_shared<tensorboard::EventFile>(std::move(*file))](const auto& events) {
+        return to->Append(events);
+      });
 }
 
 std::unique_ptr<FeedThread> StartFeed(const job::Job& job, const CoordinatorOptions& options,
