@@ -16,6 +16,15 @@ engine::PlanOptions Kernels();
 // $LEAT_METRICS, the address of --metrics if none is given; empty: none.
 std::string MetricsVariable();
 
+// leat demo and leat train: run a job on this machine.
+void AddTrainCommands(CLI::App& app, int* result);
+// leat coordinator: start the coordinator of a job, or a standby of one.
+void AddCoordinatorCommand(CLI::App& app, int* result);
+// leat ps, worker, feed, bots: start a process of a job.
+void AddRoleCommands(CLI::App& app, int* result);
+// leat status, timeline, checkpoint, scale, drain, pause, continue, stop: commands for a running job.
+void AddAdminCommands(CLI::App& app, int* result);
+
 // leat advise: recommend machines and a strategy for a job, by simulation.
 void AddAdviseCommand(CLI::App& app, int* result);
 // leat calibrate: measure a job and a machine for the simulator.

@@ -37,8 +37,8 @@ void Print(const study::Profile& profile, std::FILE* out) {
                  quantiles[quantiles.size() / 2] * 1e3, quantiles.front() * 1e3, quantiles.back() * 1e3,
                  batch.first_gradient * 100);
   }
-  const auto cost = [out](const char* name, const study::CostProfile& its) {
-    std::fprintf(out, "  %-22s%.1f us and %.3f ns/byte\n", name, its.message_s * 1e6, its.byte_s * 1e9);
+  const auto cost = [out](const char* name, const study::CostProfile& costs) {
+    std::fprintf(out, "  %-22s%.1f us and %.3f ns/byte\n", name, costs.message_s * 1e6, costs.byte_s * 1e9);
   };
   cost("a push to a server", profile.server);
   cost("a message of a worker", profile.worker);

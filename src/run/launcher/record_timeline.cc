@@ -53,9 +53,9 @@ Result<timeline::Recorded> RecordTimeline(control::ControlClient& client, Durati
     }
   }
   for (const auto& process : processes) {
-    auto& its = recorded.processes.emplace_back();
-    its.process = process;
-    for (auto& [name, spans] : tracks[process.node]) its.tracks.push_back({name, std::move(spans)});
+    auto& added = recorded.processes.emplace_back();
+    added.process = process;
+    for (auto& [name, spans] : tracks[process.node]) added.tracks.push_back({name, std::move(spans)});
   }
   return recorded;
 }

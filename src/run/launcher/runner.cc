@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,14 +11,10 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <ranges>
 #include <set>
-#include <stdexcept>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -35,10 +30,13 @@
 #include "net/address.h"
 #include "net/rpc/client.h"
 #include "run/launcher/admin.h"
+#include "run/launcher/output/job_text.h"
 #include "run/launcher/processes.h"
 #include "run/launcher/signals.h"
+#include "run/launcher/start/coordinator_process.h"
+#include "run/launcher/start/prepare_job.h"
 #include "run/launcher/start/ready.h"
-#include "run/launcher/start/stuck_watch.h"
+#include "run/launcher/start/restarts.h"
 #include "run/launcher/token.h"
 #include "run/launcher/wanted_roles.h"
 #include "show/report/display.h"
@@ -48,12 +46,7 @@ namespace leat::launcher {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
-// A coordinator that takes longer to start is waited for in words.
-constexpr Duration kUsualStart = std::chrono::seconds(5);
-// Checkpoints of this size take seconds to check.
-constexpr uint64_t kLargeCheckpoint = uint64_t{1} << 30;
 constexpr Duration kStatusInterval = std::chrono::milliseconds(250);
 // A coordinator that does not answer may have died, which is noticed after the call.
 constexpr Duration kStatusDeadline = std::chrono::seconds(1);
@@ -61,50 +54,9 @@ constexpr Duration kEndDeadline = std::chrono::seconds(10);
 // Time for roles to end by themselves when the job is over, before they are told. A role that has not joined
 // does not know that it is over.
 constexpr Duration kEndGrace = std::chrono::seconds(1);
-// Consecutive failures of one role, without progress of the job, before the job is given up.
-constexpr int kMaxFailedStarts = 5;
-// Before a role is started again whose end may heal; doubles.
-constexpr Duration kFirstPause = std::chrono::milliseconds(500);
-constexpr Duration kMostPause = std::chrono::seconds(10);
-
-// The runner's, for a job that ends with one of its processes.
-int ExitStatusAfter(int exit_code) {
-  const bool known = exit_code == ExitStatus::kBadInput || exit_code == ExitStatus::kMayHeal ||
-                     exit_code == ExitStatus::kInterrupted;
-  return known ? exit_code : ExitStatus::kFailed;
-}
 
 std::string NameOf(const std::string& role, uint32_t index) {
   return role + "-" + std::to_string(index);
-}
-
-// Creates "leat-jobs/<name>-<n>" with the lowest free n, and returns its absolute path.
-std::string NewDirectory(const std::string& name) {
-  const fs::path folder = AbsolutePathOrThrow("leat-jobs");
-  std::error_code error;
-  fs::create_directories(folder, error);
-  const auto fail = [&error](const std::string& path) {
-    Throw({CodeOfErrno(error.value()), "cannot create the directory " + path + ": " + error.message()});
-  };
-  if (error) fail(folder.string());
-  for (int n = 1;; ++n) {
-    const fs::path path = folder / (name + "-" + std::to_string(n));
-    if (fs::create_directory(path, error)) return path.string();
-    if (error) fail(path.string());
-  }
-}
-
-// The whole newest checkpoint is read, which may take minutes; Ctrl-C ends the process at once.
-std::string CheckCheckpoints(const job::Job& job) {
-  const SignalWatch signals([](int) { _exit(ExitStatus::kInterrupted); });
-  uint64_t bytes = 0;
-  if (const auto newest = checkpoint::ReadNewest(job.directory); newest.ok()) {
-    for (const auto& shard : newest->shards) bytes += shard.bytes;
-  }
-  if (bytes >= kLargeCheckpoint)
-    std::fprintf(stderr, "checking the checkpoint of %s, %s\n", job.directory.c_str(),
-                 protocol::BytesText(bytes).c_str());
-  return job::DamageNote(job, job::CheckResumable(job));
 }
 
 class Runner {
@@ -134,9 +86,9 @@ class Runner {
   struct Child {
     std::string role;  // "standby" is a worker that stands by
     uint32_t index = 0;
-    bool has_place = false;  // a standby has become a worker
-    bool leaves = false;     // it was told to
-    std::string work() const { return has_place ? "worker" : role; }
+    bool became_worker = false;  // a standby has become a worker
+    bool leaves = false;         // it was told to
+    std::string work() const { return became_worker ? "worker" : role; }
   };
 
   // For all roles. It replaces the settings of the user's environment, whose listener is the coordinator's.
@@ -155,8 +107,6 @@ class Runner {
   // `again`: it has died. The roles go on meanwhile, and find it at the same address.
   Status StartCoordinator(bool again = false);
   Status OnNotReady(pid_t pid, bool again, bool over, const std::string& log);
-  bool MayRestart(const ProcessEnd& end, bool coordinator);
-  Duration PauseBefore(const std::string& name, bool crashed);
   void RestartCoordinator();
   void StartRole(const std::string& role, uint32_t index);
   void StartLater(const std::string& role, uint32_t index, Duration pause);
@@ -164,13 +114,11 @@ class Runner {
   void ReapAndReplace();
   bool ReportLost(pid_t pid);
   std::string ReplacementOf(const Child& child, bool was_member) const;
-  void ExplainFigures();
-  void ReportPlacement();
   void TellStarter() const;
   void ShowMetrics(const std::string& address);
   void ShowDashboard(const std::string& address);
   bool PollStatus();  // false: the coordinator does not answer
-  void Obey();
+  void ScaleRoles();
   void StartMembers();
   void StartStandbys();
   uint32_t FreeStandby() const;
@@ -194,9 +142,7 @@ class Runner {
   LifeWatch starter_;
   MonotonicClock clock_;
   std::map<pid_t, Child> children_;
-  // By the name of a process, since the job last made progress.
-  std::map<std::string, int> failed_starts_;
-  std::map<std::string, int> retries_;  // restarts after ends that may heal
+  Restarts restarts_;
   struct Later {
     Time due;
     std::string role;
@@ -227,39 +173,13 @@ Status Runner::StartCoordinator(bool again) {
   }
   fcntl(ready[0], F_SETFD, FD_CLOEXEC);
   ProcessSpec spec{.name = "coordinator", .log = LogOf("coordinator")};
-  const auto add = [&spec](const std::vector<std::string>& more) {
-    spec.arguments.insert(spec.arguments.end(), more.begin(), more.end());
-  };
-  add({"coordinator", "--ready-fd", std::to_string(ready[1]), "--listen",
-       again ? address_ : options_.listen});
-  if (!job_.data.empty()) add({"--data", job_.data});
-  if (!options_.tensorboard.empty()) add({"--tensorboard", options_.tensorboard});
-  if (options_.tensorboard_gradients) add({"--tensorboard-gradients"});
-  if (!options_.metrics.empty()) add({"--metrics", metrics_.empty() ? options_.metrics : metrics_});
-  if (!options_.dashboard.empty()) add({"--dashboard", dashboard_.empty() ? options_.dashboard : dashboard_});
-  if (again) {
-    // The directory has the whole job.
-    add({"--resume", job_.directory});
-    if (options_.pause_at > last_events_)
-      add({"--pause-at", std::to_string(options_.pause_at - last_events_)});
-  } else {
-    // Otherwise the job that is resumed has the numbers that it had.
-    const job::JobOverrides& given = options_.overrides;
-    if (options_.source.resume.empty() || !options_.source.file.empty() || given.workers > 0 ||
-        given.servers > 0) {
-      const std::string workers = ToString(protocol::WorkerRange{job_.workers, job_.max_workers});
-      add({"--workers", workers, "--ps", std::to_string(job_.servers)});
-    }
-    if (options_.source.resume.empty()) {
-      add({"--directory", job_.directory});
-    } else {
-      add({"--resume", job_.directory, "--new-members"});
-    }
-    add(options_.source_arguments);
-    if (options_.pause_at > 0) add({"--pause-at", std::to_string(options_.pause_at)});
-    if (const auto* bots = job_.stream.bots(); bots != nullptr)
-      add({"--rate", std::to_string(bots->rate), "--events", std::to_string(bots->events)});
-  }
+  spec.arguments = CoordinatorArguments(options_, job_,
+                                        {.ready_fd = ready[1],
+                                         .again = again,
+                                         .address = address_,
+                                         .metrics = metrics_,
+                                         .dashboard = dashboard_,
+                                         .events = last_events_});
   spec.environment = Environment();
   auto pid = processes_.Start(spec);
   close(ready[1]);
@@ -270,39 +190,16 @@ Status Runner::StartCoordinator(bool again) {
   }
   children_[*pid] = {.role = "coordinator"};
 
-  // End of file without an address: it has failed.
-  fcntl(ready[0], F_SETFL, O_NONBLOCK);
-  std::string address, waits, rest;
-  const Time began = clock_.Now();
-  StuckWatch watch({}, began);
-  const bool resumes = again || !options_.source.resume.empty();
-  bool late = false;
-  // While it is started again, the first Ctrl-C waits for it, unless it waits for others.
-  const auto interrupted = [&] { return interrupts_ > (again ? 1 : 0); };
-  bool over = false, told = false;
-  while (!over && address.empty() && (!waits.empty() || !watch.IsStuck(clock_.Now(), CpuTimeOf(*pid)))) {
-    if (interrupts_ > 0 && !waits.empty() && !std::exchange(told, true)) processes_.Signal(*pid, SIGTERM);
-    if (interrupted() && (waits.empty() || interrupts_ > 1)) break;
-    std::array<char, 4096> buffer{};
-    const ssize_t n = read(ready[0], buffer.data(), buffer.size());
-    const ReadyNews news =
-        TakeReady(std::string_view(buffer.data(), n > 0 ? static_cast<size_t>(n) : 0), &rest);
-    address = news.address;
-    if (news.waits) {
-      waits = *news.waits;
-      watch.Restart(clock_.Now(), CpuTimeOf(*pid));
-      if (!waits.empty()) display_.Say("the coordinator waits for " + waits);
-    }
-    over = n == 0;
-    if (waits.empty() && clock_.Now() > began + kUsualStart && !std::exchange(late, true))
-      display_.Say(resumes
-                       ? "waiting for the coordinator, which checks the checkpoint that the job resumes from"
-                       : "waiting for the coordinator to start");
-    if (n < 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
+  const FoundAddress found = AwaitAddress({.fd = ready[0],
+                                           .pid = *pid,
+                                           .again = again,
+                                           .resumes = again || !options_.source.resume.empty(),
+                                           .interrupts = interrupts_,
+                                           .processes = processes_,
+                                           .display = display_});
   close(ready[0]);
-  if (address.empty()) return OnNotReady(*pid, again, over, spec.log);
-  address_ = address;
+  if (found.address.empty()) return OnNotReady(*pid, again, found.over, spec.log);
+  address_ = found.address;
   client_ = control::ControlClient::Make(address_, token_, options_.security.tls);
   return Status();
 }
@@ -342,7 +239,7 @@ void Runner::StartRole(const std::string& role, uint32_t index) {
     children_[*pid] = {.role = role, .index = index};
   } else if (ExitStatusOf(pid.status().code()) == ExitStatus::kMayHeal) {
     display_.Say(pid.status().message() + "; trying again");
-    StartLater(role, index, PauseBefore(name, false));
+    StartLater(role, index, restarts_.PauseBefore(name, false));
   } else {
     FailWith(pid.status());
   }
@@ -369,34 +266,6 @@ std::string Runner::ReplacementOf(const Child& child, bool was_member) const {
   return child.role == "worker" && was_member && job_.standby > 0 ? "standby" : child.role;
 }
 
-// Whether an end by itself is followed by another start.
-bool Runner::MayRestart(const ProcessEnd& end, bool coordinator) {
-  switch (AfterExitOf(end.exit_code, coordinator)) {
-    case AfterExit::kRestartForEver:
-      return true;
-    case AfterExit::kRestart:
-      return ++failed_starts_[end.name] <= kMaxFailedStarts;
-    case AfterExit::kDone:
-    case AfterExit::kGiveUp:
-      break;
-  }
-  return false;
-}
-
-Duration Runner::PauseBefore(const std::string& name, bool crashed) {
-  if (crashed) return Duration::zero();
-  return std::min<Duration>(kFirstPause * (1 << std::min(retries_[name]++, 10)), kMostPause);
-}
-
-// How a process has ended, and why if it said so.
-std::string HowEnded(const ProcessEnd& end) {
-  const bool crashed = end.exit_code > ExitStatus::kSignal;
-  return "ended (" +
-         (crashed ? "signal " + std::to_string(end.exit_code - ExitStatus::kSignal)
-                  : "status " + std::to_string(end.exit_code)) +
-         (end.last_error.empty() || crashed ? ")" : ": " + end.last_error + ")");
-}
-
 void Runner::ReapAndReplace() {
   for (const auto& end : processes_.Reap()) {
     const Child child = children_[end.pid];
@@ -406,9 +275,10 @@ void Runner::ReapAndReplace() {
     const bool crashed = end.exit_code != ExitStatus::kMayHeal;
     if (child.role == "coordinator") {
       const bool asked = stopping_ && end.exit_code == ExitStatus::kInterrupted;
-      if (!address_.empty() && !coordinator_ended_ && !asked && failure_.empty() && MayRestart(end, true)) {
+      if (!address_.empty() && !coordinator_ended_ && !asked && failure_.empty() &&
+          restarts_.MayRestart(end, true)) {
         display_.Say("the coordinator " + HowEnded(end) + "; starting it again, the job goes on");
-        coordinator_due_ = clock_.Now() + PauseBefore(end.name, crashed);
+        coordinator_due_ = clock_.Now() + restarts_.PauseBefore(end.name, crashed);
         continue;
       }
       coordinator_ended_ = true;
@@ -421,13 +291,14 @@ void Runner::ReapAndReplace() {
     PollStatus();
     const bool was_member = ReportLost(end.pid);
     if (child.leaves || (stopping_ && child.role != "ps")) continue;
-    if (!MayRestart(end, false)) {
+    if (!restarts_.MayRestart(end, false)) {
       Fail(end);
       continue;
     }
     display_.Say(end.name + " " + HowEnded(end) + "; starting a replacement");
     const std::string role = ReplacementOf(child, was_member);
-    StartLater(role, role == child.role ? child.index : FreeStandby(), PauseBefore(end.name, crashed));
+    StartLater(role, role == child.role ? child.index : FreeStandby(),
+               restarts_.PauseBefore(end.name, crashed));
   }
 }
 
@@ -455,7 +326,7 @@ void Runner::RestartCoordinator() {
   if (auto status = StartCoordinator(true); !status.ok()) {
     if (ExitStatusOf(status.code()) != ExitStatus::kMayHeal) return FailWith(status);
     display_.Say(status.message() + "; trying again");
-    coordinator_due_ = clock_.Now() + PauseBefore("coordinator", false);
+    coordinator_due_ = clock_.Now() + restarts_.PauseBefore("coordinator", false);
   } else if (stopping_) {
     RequestStop();
   }
@@ -487,11 +358,9 @@ bool Runner::PollStatus() {
   if (metrics_.empty() && !status_->metrics.empty()) ShowMetrics(status_->metrics);
   if (dashboard_.empty() && !status_->dashboard.empty()) ShowDashboard(status_->dashboard);
   if (status_->events != last_events_) {
-    failed_starts_.clear();
-    // The progress is not that of a process which still could not be started.
-    std::erase_if(retries_, [this](const auto& retry) {
-      return std::ranges::none_of(
-          later_, [&](const Later& start) { return NameOf(start.role, start.index) == retry.first; });
+    restarts_.OnProgress([this](const std::string& name) {
+      return std::ranges::any_of(later_,
+                                 [&](const Later& start) { return NameOf(start.role, start.index) == name; });
     });
   }
   last_events_ = status_->events;
@@ -500,7 +369,7 @@ bool Runner::PollStatus() {
 }
 
 // Starts and drains workers and servers, until the job has what it wants as of the last status.
-void Runner::Obey() {
+void Runner::ScaleRoles() {
   if (stopping_ || coordinator_ended_ || !failure_.empty()) return;
   if (!status_) return;
   const std::string host = net::HostName();
@@ -510,7 +379,7 @@ void Runner::Obey() {
     const auto child = children_.find(static_cast<pid_t>(member.pid));
     if (child == children_.end()) continue;
     members.insert(child->first);
-    child->second.has_place = child->second.role == "standby" && !member.name.standby();
+    child->second.became_worker = child->second.role == "standby" && !member.name.standby();
     if (member.name.state == "draining") child->second.leaves = true;
   }
   for (const WantedRoles::Order& order : wanted_.OnStatus(*status_)) Resize(order, members);
@@ -627,31 +496,6 @@ void Runner::Fail(const ProcessEnd& end) {
   exit_status_ = ExitStatusAfter(end.exit_code);
 }
 
-// Explains the figures: the bots' rate is easily mistaken for the speed of training.
-void Runner::ExplainFigures() {
-  const stream::BotsConfig* bots = job_.stream.bots();
-  if (bots == nullptr) return;
-  const report::StartNotes notes{.bot_events = bots->events,
-                                 .bot_rate = bots->rate,
-                                 .window = job_.metrics_window,
-                                 .auc = job_.model->task() == nn::Task::kBinary,
-                                 .servers = job_.servers > 0};
-  for (const std::string& line : report::RenderStart(notes)) display_.Say(line);
-}
-
-// Prints the share of the parameters of each server, if there are several.
-void Runner::ReportPlacement() {
-  if (job_.servers < 2) return;
-  const protocol::PlacementReport plan = job_.PlacementPlan();
-  for (size_t i = 0; i < plan.servers.size(); ++i) {
-    const auto& server = plan.servers[i];
-    display_.Say(
-        Formatted("ps %zu: %s (%.1f%%)", i, protocol::BytesText(server.bytes).c_str(), server.share * 100));
-  }
-  for (const std::string& warning : plan.warnings)
-    std::fprintf(stderr, "leat: warning: %s\n", warning.c_str());
-}
-
 void Runner::TellStarter() const {
   const Status said = SayReady(options_.ready_fd, address_);
   if (!said.ok()) std::fprintf(stderr, "leat: warning: %s\n", said.message().c_str());
@@ -664,34 +508,7 @@ int Runner::Conclude() {
     std::fprintf(stderr, "leat: %s (logs: %s/logs)\n", failure_.c_str(), job_.directory.c_str());
     return exit_status_;
   }
-  std::ifstream in(job_.directory + "/summary.json");
-  Json summary = ParsedOrderedJson(std::string(std::istreambuf_iterator<char>(in), {}));
-  if (summary.is_discarded()) {
-    const char* const directory = job_.directory.c_str();
-    std::fprintf(
-        stderr,
-        "leat: the coordinator could not write %s/summary.json; leat train --resume %s writes it once "
-        "it can\n",
-        directory, directory);
-    return ExitStatus::kMayHeal;
-  }
-  summary["aggregated_compute_s"] = processes_.cpu_seconds();
-  for (const auto& [role, bytes] : peak_rss_) summary["peak_rss_mb"][role] = static_cast<double>(bytes) / 1e6;
-  summary["stopped"] = stopping_;
-  if (job_.evaluate && summary["checkpoint"].is_string()) {
-    auto evaluation = job::Evaluate(job_, options_.plan);
-    if (!evaluation.ok()) {
-      std::fprintf(stderr, "leat: evaluation: %s\n", evaluation.status().ToString().c_str());
-      return ExitStatusOf(evaluation.status().code());
-    }
-    if (!evaluation->warning.empty())
-      std::fprintf(stderr, "leat: warning: %s\n", evaluation->warning.c_str());
-    job::AddToSummary(*evaluation, &summary);
-  }
-  const std::string text = report::RenderSummary(report::StatusFromJson(JsonText(summary)).value());
-  std::fprintf(options_.json ? stderr : stdout, "%s", text.c_str());
-  if (options_.json) std::printf("%s\n", JsonText(summary).c_str());
-  return 0;
+  return PrintSummary(job_, options_, {processes_.cpu_seconds(), peak_rss_, stopping_});
 }
 
 // As many as are wanted from the start; a resumed job may want others than its file says.
@@ -713,7 +530,7 @@ Status Runner::StartJob() {
     Status status = StartCoordinator();
     const bool may_heal = exit_status_ == ExitStatus::kMayHeal && status.code() != Code::kAborted;
     if (status.ok() || !may_heal || options_.source.resume.empty()) return status;
-    const Time due = clock_.Now() + PauseBefore("coordinator", false);
+    const Time due = clock_.Now() + restarts_.PauseBefore("coordinator", false);
     display_.Say(status.message() + "; starting the coordinator again");
     while (clock_.Now() < due && interrupts_ == 0) processes_.Await(due - clock_.Now());
     if (interrupts_ > 0) return Status(Code::kAborted, "interrupted");
@@ -735,8 +552,8 @@ int Runner::Run() {
   }
   TellStarter();
   for (const std::string& note : job_.notes) display_.Say(note);
-  ExplainFigures();
-  ReportPlacement();
+  ExplainFigures(job_, &display_);
+  ReportPlacement(job_, &display_);
   StartMembers();
 
   Time next_status = clock_.Now();
@@ -745,7 +562,7 @@ int Runner::Run() {
     HandleInterrupts();
     StartDue();
     if (clock_.Now() >= next_status) {
-      if (PollStatus()) Obey();
+      if (PollStatus()) ScaleRoles();
       if (status_) display_.Show(*status_);
       next_status = clock_.Now() + kStatusInterval;
     }
@@ -760,58 +577,8 @@ int Runner::Run() {
 
 int RunLocally(const RunnerOptions& options) {
   BlockSignals();
-  job::JobOverrides overrides = options.overrides;
-  job::Job job = job::Job::Load(options.source, overrides);
-  // All checks come before the first write.
-  if (job.strategy.mpi) {
-    job.config.At("strategy")
-        .At("transport")
-        .Fail("leat train cannot start MPI workers; start `leat coordinator`, then: mpirun -np " +
-              std::to_string(job.workers) + " leat worker --coordinator ADDRESS");
-  }
-  if (!job.autoscale.command.empty()) {
-    throw std::invalid_argument(
-        "leat train starts and ends workers itself, so the job may not have a command for that (autoscale: "
-        "command)");
-  }
-  for (const Status& status : {CheckListen(options.security, options.listen), CheckJob(options.security, job),
-                               topology::CheckOneHost(job.topology, net::HostName(), options.place)}) {
-    ThrowIfError(status);
-  }
-  for (const auto& [option, address] :
-       {std::pair("--metrics", options.metrics), {"--dashboard", options.dashboard}}) {
-    if (!address.empty()) ThrowIfError(CheckListen(options.security, address).With(option));
-  }
-  const bool resume = !options.source.resume.empty();
-  if (resume) job = job::WithTrained(job, job::ReadStoredWithoutModel(job.directory).inputs);
-  // At a resume, the coordinator waits for brokers that are away.
-  std::vector<std::string> warnings;
-  if (!resume || job.stream.kafka() == nullptr) warnings = job::CheckReadable(job);
-  if (!resume) (void)job::CheckBucket(job, false);
-  std::error_code error;
-  const bool made_directory = job.directory.empty() || !fs::exists(job.directory);
-  if (!options.source.resume.empty()) {
-    const std::string note = CheckCheckpoints(job);
-    if (!note.empty()) job.notes.push_back(note);
-  } else {
-    if (job.directory.empty()) {
-      overrides.directory = NewDirectory(job.name);
-    } else if (fs::exists(job.directory + "/job.yaml")) {
-      throw std::invalid_argument("directory " + job.directory +
-                                  " already holds a job; continue it with --resume, or choose another");
-    }
-    job = job::Job::Load(options.source, overrides);
-  }
-  job.notes.insert(job.notes.end(), warnings.begin(), warnings.end());
-  for (const std::string& made : {job.directory, job.directory + "/logs"}) {
-    if (!error && fs::create_directories(made, error)) fs::permissions(made, fs::perms::owner_all, error);
-  }
-  if (!error && access(job.directory.c_str(), W_OK) != 0) error.assign(errno, std::generic_category());
-  if (error) {
-    Throw({CodeOfErrno(error.value()),
-           "cannot write to the directory " + job.directory + ": " + error.message()});
-  }
-  Runner runner(options, std::move(job), made_directory);
+  PreparedJob prepared = PrepareJob(options);
+  Runner runner(options, std::move(prepared.job), prepared.made_directory);
   return runner.Run();
 }
 

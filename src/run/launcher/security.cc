@@ -57,16 +57,17 @@ Status CheckListen(const Security& security, const std::string& address) {
 }
 
 Status CheckJob(const Security& security, const job::Job& job) {
-  const std::string its = "job '" + job.name + "' ";
+  const std::string prefix = "job '" + job.name + "' ";
   if (job.tls && security.tls == nullptr)
-    return {Code::kInvalidArgument, its + "requires TLS (security: tls); start with --security DIR"};
+    return {Code::kInvalidArgument, prefix + "requires TLS (security: tls); start with --security DIR"};
   if (security.tls == nullptr) return {};
   if (job.trusted_network) {
     return {Code::kInvalidArgument,
-            its + "is for a trusted network (cluster: trusted_network); start without --security"};
+            prefix + "is for a trusted network (cluster: trusted_network); start without --security"};
   }
   if (job.strategy.mpi)
-    return {Code::kInvalidArgument, its + "reduces by MPI, which does not encrypt; start without --security"};
+    return {Code::kInvalidArgument,
+            prefix + "reduces by MPI, which does not encrypt; start without --security"};
   return {};
 }
 

@@ -6,6 +6,9 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <utility>
+
+#include "net/loop.h"
 
 namespace leat::roles {
 
@@ -33,6 +36,30 @@ class BackgroundThread {
   std::deque<std::function<void()>> queue_;
   bool stop_ = false;
   std::thread thread_;
+};
+
+// Blocking work of a role with a loop: the work runs on a background thread, and what follows from its result
+// on the loop, unless the role has ended by then. The role outlives the threads. Loop's thread only.
+class LoopWork {
+ public:
+  explicit LoopWork(net::Loop& loop) : loop_(loop) {}
+
+  net::Loop& loop() { return loop_; }
+  template <class Work, class Done>
+  void Post(BackgroundThread& thread, Work work, Done done) {
+    thread.Post([this, work = std::move(work), done = std::move(done)] {
+      loop_.Post([this, done, result = work()]() mutable {
+        if (!ended_) done(std::move(result));
+      });
+    });
+  }
+  // The role has ended: results that come now are dropped.
+  void End() { ended_ = true; }
+  bool ended() const { return ended_; }
+
+ private:
+  net::Loop& loop_;
+  bool ended_ = false;
 };
 
 }  // namespace leat::roles

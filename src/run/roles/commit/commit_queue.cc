@@ -15,7 +15,7 @@ namespace {
 bool TellsMember(const protocol::CoordinatorAction& action) {
   const auto* reply = std::get_if<protocol::Reply>(&action);
   if (reply == nullptr) return false;
-  const auto tells = [](const auto* its) { return its != nullptr && !its->stop && !its->evicted; };
+  const auto tells = [](const auto* told) { return told != nullptr && !told->stop && !told->evicted; };
   return tells(std::get_if<protocol::WorkerHeartbeatReply>(&reply->reply)) ||
          tells(std::get_if<protocol::ServerHeartbeatReply>(&reply->reply));
 }
@@ -50,14 +50,14 @@ void CommitQueue::Push(protocol::CoordinatorActions actions) {
   // A confirmation alone is dropped while batches wait: they are going to find out the same.
   if (batch.records.empty() && batch.actions.empty() && !batches_.empty()) return;
   batches_.push_back(std::move(batch));
-  Run();
+  Advance();
 }
 
 bool CommitQueue::Agreed(const Batch& batch) const {
   return abandoned_ || agreement_.agreed == nullptr || batch.position <= agreement_.agreed();
 }
 
-void CommitQueue::Run() {
+void CommitQueue::Advance() {
   if (running_) return;
   running_ = true;
   bool waits = false;
@@ -115,14 +115,14 @@ void CommitQueue::OnWritten(uint64_t end, const Status& status) {
   const auto count = static_cast<std::ptrdiff_t>(end - first_);
   for (auto batch = batches_.begin(); batch != batches_.begin() + count; ++batch)
     written.insert(written.end(), batch->records.begin(), batch->records.end());
-  const uint64_t position = agreement_.publish == nullptr ? 0 : agreement_.publish(written);
+  const uint64_t position = agreement_.on_written == nullptr ? 0 : agreement_.on_written(written);
   for (auto batch = batches_.begin(); batch != batches_.begin() + count; ++batch) {
     if (batch->unwritten()) batch->position = position;
     batch->records.clear();
     batch->confirm = false;
   }
   writing_ = false;
-  Run();
+  Advance();
 }
 
 Status CommitQueue::Stalled() const {
@@ -145,7 +145,7 @@ void CommitQueue::Abandon() {
     // Another coordinator may go on without these records.
     std::erase_if(batch.actions, TellsMember);
   }
-  Run();
+  Advance();
 }
 
 }  // namespace leat::roles

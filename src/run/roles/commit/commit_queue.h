@@ -31,7 +31,7 @@ class CommitQueue {
   // Null: what is on disk is agreed.
   struct Agreement {
     // The records are on disk; none: the term is to be confirmed. Returns the position that is to be agreed.
-    std::function<uint64_t(std::span<const protocol::JournalRecord>)> publish;
+    std::function<uint64_t(std::span<const protocol::JournalRecord>)> on_written;
     std::function<uint64_t()> agreed;
   };
 
@@ -49,7 +49,7 @@ class CommitQueue {
 
   void Push(protocol::CoordinatorActions actions);
   // More may be agreed.
-  void Resume() { Run(); }
+  void Resume() { Advance(); }
   bool empty() const { return batches_.empty(); }
   // Ok if records are written as usual; else why they are not.
   Status Stalled() const;
@@ -66,7 +66,7 @@ class CommitQueue {
     bool unwritten() const { return !records.empty() || confirm; }
   };
 
-  void Run();
+  void Advance();
   void StartWrite();
   void OnWritten(uint64_t end, const Status& status);
   bool Agreed(const Batch& batch) const;

@@ -165,10 +165,10 @@ class AgreementTest : public ::testing::Test {
               }
             },
             [](const Status&) {},
-            {.publish =
+            {.on_written =
                  [this](std::span<const protocol::JournalRecord> records) {
-                   published_.push_back(records.size());
-                   return published_.size();
+                   written_.push_back(records.size());
+                   return written_.size();
                  },
              .agreed = [this] { return agreed_; }}) {}
 
@@ -178,7 +178,7 @@ class AgreementTest : public ::testing::Test {
     return condition();
   }
 
-  std::vector<size_t> published_;
+  std::vector<size_t> written_;
   uint64_t agreed_ = 0;
   std::vector<uint64_t> executed_, answered_;
   net::Loop loop_;
@@ -190,12 +190,12 @@ TEST_F(AgreementTest, WhatIsWrittenWaitsUntilItIsAgreed) {
   queue_.Push({PrepareCheckpoint{1}});
   EXPECT_THAT(executed_, ElementsAre(1)) << "it depends on nothing";
   queue_.Push({AppendJournal{IdsReserved{1, 0}}, PrepareCheckpoint{2}});
-  ASSERT_TRUE(RunUntil([&] { return published_.size() == 1; }));
+  ASSERT_TRUE(RunUntil([&] { return written_.size() == 1; }));
   // The next write does not wait for that.
   queue_.Push({PrepareCheckpoint{3}});
   queue_.Push({ConfirmTerm{}, PrepareCheckpoint{4}});
-  ASSERT_TRUE(RunUntil([&] { return published_.size() == 2; }));
-  EXPECT_THAT(published_, ElementsAre(1, 0));
+  ASSERT_TRUE(RunUntil([&] { return written_.size() == 2; }));
+  EXPECT_THAT(written_, ElementsAre(1, 0));
   EXPECT_THAT(executed_, ElementsAre(1));
   EXPECT_FALSE(queue_.empty());
   agreed_ = 1;
@@ -223,7 +223,7 @@ TEST_F(AgreementTest, NoMemberIsToldWhatWasAbandoned) {
   queue_.Push({AppendJournal{IdsReserved{1, 0}}, protocol::Reply{1, protocol::WorkerHeartbeatReply()},
                protocol::Reply{2, stop}, protocol::Reply{3, protocol::ServerHeartbeatReply()},
                protocol::Reply{4, protocol::AdminReply()}, PrepareCheckpoint{1}});
-  ASSERT_TRUE(RunUntil([&] { return published_.size() == 1; }));
+  ASSERT_TRUE(RunUntil([&] { return written_.size() == 1; }));
   EXPECT_THAT(answered_, IsEmpty());
   queue_.Abandon();
   EXPECT_THAT(answered_, ElementsAre(2, 4));

@@ -54,8 +54,8 @@ class WaitingCoordinator {
   bool stopped = false;
 
  private:
-  static Status OtherVersion(const std::string& its) {
-    return {Code::kFailedPrecondition, "this program is version \"" + its +
+  static Status OtherVersion(const std::string& version) {
+    return {Code::kFailedPrecondition, "this program is version \"" + version +
                                            "\", the coordinator is version \"" + ProgramVersion() + "\""};
   }
 

@@ -11,6 +11,7 @@
 #include "job/job.h"
 #include "run/feed/client.h"
 #include "run/roles/coordinator_role.h"
+#include "run/roles/start/coordinator_options.h"
 
 namespace leat::roles {
 

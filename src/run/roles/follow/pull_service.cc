@@ -22,36 +22,36 @@ PullService::~PullService() {
 
 void PullService::Adopt(std::unique_ptr<collective::Channel> channel) {
   channel->owner = this;
-  followers_.emplace_back().channel = std::move(channel);
+  subscribers_.emplace_back().channel = std::move(channel);
 }
 
-std::list<PullService::Follower>::iterator PullService::Find(const collective::Channel& channel) {
-  return std::ranges::find_if(followers_, [&](const Follower& f) { return f.channel.get() == &channel; });
+std::list<PullService::Subscriber>::iterator PullService::Find(const collective::Channel& channel) {
+  return std::ranges::find_if(subscribers_, [&](const Subscriber& f) { return f.channel.get() == &channel; });
 }
 
 Result<std::vector<std::span<std::byte>>> PullService::OnHeader(collective::Channel& channel, uint8_t type,
                                                                 ByteView header, uint64_t payload_bytes) {
-  const auto follower = Find(channel);
-  if (followers_.size() > kMaxFollowers)
-    return Status(Code::kResourceExhausted, "a member answers at most " + std::to_string(kMaxFollowers) +
+  const auto subscriber = Find(channel);
+  if (subscribers_.size() > kMaxSubscribers)
+    return Status(Code::kResourceExhausted, "a member answers at most " + std::to_string(kMaxSubscribers) +
                                                 " that follow its parameters");
   if (type != static_cast<uint8_t>(wire::FrameType::kPush) || payload_bytes != 0)
     return Status(Code::kDataLoss, "unexpected frame type " + std::to_string(type) + " of one that follows");
-  if (*follower->unsent > 1)
+  if (*subscriber->unsent > 1)
     return Status(Code::kResourceExhausted, "it has not read the last replies, and pulls again");
-  LEAT_ASSIGN_OR_RETURN(follower->request, fields::Decode<protocol::PushRequest>(header, "push"));
-  LEAT_RETURN_IF_ERROR(protocol::CheckPull(follower->request, parameters_.table().slices.size()));
+  LEAT_ASSIGN_OR_RETURN(subscriber->request, fields::Decode<protocol::PushRequest>(header, "push"));
+  LEAT_RETURN_IF_ERROR(protocol::CheckPull(subscriber->request, parameters_.table().slices.size()));
   return std::vector<std::span<std::byte>>{};
 }
 
 void PullService::OnMessage(collective::Channel& channel) {
-  const auto follower = Find(channel);
+  const auto subscriber = Find(channel);
   const auto values = values_();
-  auto reply = protocol::AnswerPull(follower->request, view_(), values);
+  auto reply = protocol::AnswerPull(subscriber->request, view_(), values);
   Buffer copy;
   if (std::ranges::any_of(reply.slices, &protocol::SliceReply::values)) {
     copy = CopyOf(*values);
-    if (copy.size() == 0) reply = protocol::AnswerPull(follower->request, view_(), std::nullopt);
+    if (copy.size() == 0) reply = protocol::AnswerPull(subscriber->request, view_(), std::nullopt);
   }
   std::vector<ByteView> payload;
   for (const protocol::SliceReply& slice : reply.slices) {
@@ -65,15 +65,15 @@ void PullService::OnMessage(collective::Channel& channel) {
       payload.push_back(bytes);
     }
   }
-  ++*follower->unsent;
+  ++*subscriber->unsent;
   channel.connection->Send(static_cast<uint8_t>(wire::FrameType::kPushReply), fields::Encode(reply),
                            std::move(payload),
-                           [copy, unsent = follower->unsent](const Status&) { --*unsent; });
+                           [copy, unsent = subscriber->unsent](const Status&) { --*unsent; });
 }
 
 void PullService::OnClosed(collective::Channel& channel, const Status& /*why*/) {
-  followers_.erase(Find(channel));
-  if (followers_.empty()) copies_.clear();
+  subscribers_.erase(Find(channel));
+  if (subscribers_.empty()) copies_.clear();
 }
 
 Buffer PullService::CopyOf(const protocol::MemberValues& values) {

@@ -19,7 +19,7 @@ namespace leat::roles {
 class PullService final : private collective::Channel::Owner {
  public:
   // Each may have copies that are being sent; one that does not read them must not need more memory.
-  static constexpr size_t kMaxFollowers = 64;
+  static constexpr size_t kMaxSubscribers = 64;
   static constexpr size_t kMaxCopies = 3;
 
   // `values` and `view`: of the member, as its machine has them. All outlive the service.
@@ -29,7 +29,7 @@ class PullService final : private collective::Channel::Owner {
   ~PullService();
 
  private:
-  struct Follower {
+  struct Subscriber {
     std::unique_ptr<collective::Channel> channel;
     protocol::PushRequest request;
     std::shared_ptr<uint32_t> unsent = std::make_shared<uint32_t>(0);  // replies
@@ -44,7 +44,7 @@ class PullService final : private collective::Channel::Owner {
                                                      ByteView header, uint64_t payload_bytes) override;
   void OnMessage(collective::Channel& channel) override;
   void OnClosed(collective::Channel& channel, const Status& why) override;
-  std::list<Follower>::iterator Find(const collective::Channel& channel);
+  std::list<Subscriber>::iterator Find(const collective::Channel& channel);
   // The memory with these values, laid out as Parameters::all_values; empty: all copies are being sent.
   Buffer CopyOf(const protocol::MemberValues& values);
 
@@ -52,7 +52,7 @@ class PullService final : private collective::Channel::Owner {
   const protocol::Parameters& parameters_;
   const std::function<std::optional<protocol::MemberValues>()> values_;
   const std::function<const protocol::View&()> view_;
-  std::list<Follower> followers_;
+  std::list<Subscriber> subscribers_;
   std::vector<Copy> copies_;
 };
 

@@ -10,6 +10,7 @@
 #include "run/feed/client.h"
 #include "run/roles/coordinator_role.h"
 #include "run/roles/feed/wait_for_feed.h"
+#include "run/roles/start/coordinator_options.h"
 #include "stream/source.h"
 
 namespace leat::roles {

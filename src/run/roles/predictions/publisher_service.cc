@@ -170,7 +170,7 @@ bool PublisherService::Advance(std::unique_lock<std::mutex>& lock, uint32_t numb
   const auto at = groups_.find(number);
   if (at == groups_.end() || at->second != group || clock_.Now() < group->retry_at) return false;
   if (group->transactions == nullptr) {
-    for (auto& [partition, its] : group->partitions) its.certain = false;
+    for (auto& [partition, state] : group->partitions) state.certain = false;
     lock.unlock();
     auto opened = open_(number);
     lock.lock();
@@ -186,11 +186,11 @@ bool PublisherService::Advance(std::unique_lock<std::mutex>& lock, uint32_t numb
 bool PublisherService::ReadNotes(std::unique_lock<std::mutex>& lock, uint32_t number, Group& group) {
   std::vector<uint32_t> partitions;
   stream::KafkaTransactions::Notes starts;
-  for (const auto& [partition, its] : group.partitions) {
-    if (its.certain || !its.refused.ok()) continue;
+  for (const auto& [partition, state] : group.partitions) {
+    if (state.certain || !state.refused.ok()) continue;
     partitions.push_back(partition);
     // Otherwise it has published since.
-    if (its.order.fresh && !its.publisher) starts[partition] = its.order.start;
+    if (state.order.fresh && !state.publisher) starts[partition] = state.order.start;
   }
   if (partitions.empty()) return false;
   lock.unlock();
@@ -210,23 +210,23 @@ bool PublisherService::ReadNotes(std::unique_lock<std::mutex>& lock, uint32_t nu
     return true;
   }
   for (const uint32_t partition : partitions) {
-    Partition& its = group.partitions.at(partition);
+    Partition& state = group.partitions.at(partition);
     const auto note = notes->find(partition);
     if (note == notes->end()) {
-      its.refused = Status(Code::kFailedPrecondition, "the brokers do not know any more how far " +
-                                                          NameOf(partition) + " are published");
+      state.refused = Status(Code::kFailedPrecondition, "the brokers do not know any more how far " +
+                                                            NameOf(partition) + " are published");
     } else if (starts.contains(partition) && note->second != starts.at(partition)) {
-      its.refused = Status(
+      state.refused = Status(
           Code::kFailedPrecondition,
           NameOf(partition) + " are published up to offset " + std::to_string(note->second) +
               " already, and this job begins at " + std::to_string(starts.at(partition)) +
               ": a former job of this name has published them; give this one another name, or another topic");
-    } else if (its.publisher) {
-      its.publisher->Restart(note->second);
+    } else if (state.publisher) {
+      state.publisher->Restart(note->second);
     } else {
-      its.publisher.emplace(partition, note->second);
+      state.publisher.emplace(partition, note->second);
     }
-    its.certain = its.refused.ok();
+    state.certain = state.refused.ok();
   }
   if (!group.status.ok()) spdlog::info("publishing group {} goes on", number);
   group.status = Status();
@@ -241,9 +241,9 @@ bool PublisherService::WriteNext(std::unique_lock<std::mutex>& lock, uint32_t nu
   auto at = group.partitions.upper_bound(group.last);
   for (size_t i = 0; i < group.partitions.size() && events < kMaxEvents; ++i, ++at) {
     if (at == group.partitions.end()) at = group.partitions.begin();
-    auto& [partition, its] = *at;
-    if (!its.certain) continue;
-    auto publication = its.publisher->Next(kMaxEvents - events);
+    auto& [partition, state] = *at;
+    if (!state.certain) continue;
+    auto publication = state.publisher->Next(kMaxEvents - events);
     if (!publication) continue;
     group.last = partition;
     events += publication->predictions.size();

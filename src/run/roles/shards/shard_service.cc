@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <utility>
+#include <variant>
 
 #include "net/address.h"
 #include "net/security/private_file.h"
@@ -55,6 +56,16 @@ void ShardService::Fill(protocol::JoinReply* reply) const {
   reply->probe = probe_;
   reply->probe_content = probe_content_;
   reply->transfers = transfers_;
+}
+
+void ShardService::FillHeartbeat(protocol::ControlReply* reply) const {
+  const auto fill = [this](auto* member) {
+    member->transfers = transfers_;
+    member->probe = probe_;
+    member->probe_content = probe_content_;
+  };
+  if (auto* worker = std::get_if<protocol::WorkerHeartbeatReply>(reply)) fill(worker);
+  if (auto* server = std::get_if<protocol::ServerHeartbeatReply>(reply)) fill(server);
 }
 
 void ShardService::OnPrepared(const protocol::CheckpointOrder& order) {

@@ -37,6 +37,8 @@ class ShardService {
   const std::string& address() const { return service_->address(); }
   // Adds the service's address and the probe to a joining role's reply.
   void Fill(protocol::JoinReply* reply) const;
+  // Adds them to the reply to a heartbeat of a member that has joined at another coordinator.
+  void FillHeartbeat(protocol::ControlReply* reply) const;
 
   void OnPrepared(const protocol::CheckpointOrder& order);
   // `directory` is absolute. The shards of the checkpoint before it stay published, because a role may be

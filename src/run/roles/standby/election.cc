@@ -16,11 +16,13 @@
 namespace leat::roles {
 namespace {
 
-constexpr Duration kElectionLook = std::chrono::milliseconds(20);
+constexpr Duration kElectionTurn = std::chrono::milliseconds(20);
 // Members give up after a minute without a coordinator.
-constexpr Duration kElectionPatience = std::chrono::seconds(90);
+constexpr Duration kElectionLimit = std::chrono::seconds(90);
 // Between questions whether another one has been elected.
 constexpr Duration kElectionAsk = std::chrono::seconds(1);
+
+constexpr Duration kLaterTermPause = std::chrono::seconds(3);  // between two questions for a later term
 
 uint64_t RandomSeed() {
   std::random_device random;
@@ -31,14 +33,14 @@ uint64_t RandomSeed() {
 
 Result<std::unique_ptr<Election>> Election::Start(const CoordinatorOptions& options) {
   std::unique_ptr<Election> made(new Election());
-  LEAT_ASSIGN_OR_RETURN(made->server_,
-                        control::ControlServer::Start(
-                            options.listen, options.token,
-                            [its = made.get()](const protocol::ControlRequest& request,
-                                               const std::function<void(protocol::ControlReply)>& answer) {
-                              answer(its->Answer(request));
-                            },
-                            control::ControlServer::Limits(), options.tls));
+  LEAT_ASSIGN_OR_RETURN(
+      made->server_, control::ControlServer::Start(
+                         options.listen, options.token,
+                         [election = made.get()](const protocol::ControlRequest& request,
+                                                 const std::function<void(protocol::ControlReply)>& answer) {
+                           answer(election->Answer(request));
+                         },
+                         control::ControlServer::Limits(), options.tls));
   return made;
 }
 
@@ -88,9 +90,41 @@ std::optional<uint64_t> AskForLaterTerm(const std::vector<std::string>& addresse
   const auto reply =
       client->Call(protocol::FollowRequest{.coordinator = coordinator, .term = term}, kDeadline);
   if (!reply.ok()) return std::nullopt;
-  const uint64_t its = std::get<protocol::FollowReply>(*reply).term;
-  if (!protocol::SameRun(its, term) || its <= term) return std::nullopt;
-  return its;
+  const uint64_t found = std::get<protocol::FollowReply>(*reply).term;
+  if (!protocol::SameRun(found, term) || found <= term) return std::nullopt;
+  return found;
+}
+
+LaterTermWatch::LaterTermWatch(net::Loop& loop, BackgroundThread& others, const CoordinatorOptions& options,
+                               uint64_t coordinator, uint64_t term,
+                               std::function<void(const Status&)> on_replaced)
+    : loop_(loop),
+      others_(others),
+      options_(options),
+      coordinator_(coordinator),
+      term_(term),
+      on_replaced_(std::move(on_replaced)) {}
+
+void LaterTermWatch::OnView(const protocol::View& view) {
+  if (auto standbys = view.standbys(); !standbys.empty()) standbys_ = std::move(standbys);
+}
+
+void LaterTermWatch::OnTimer(Time now, bool unconfirmed) {
+  if (!unconfirmed) {
+    asked_ = now;
+    return;
+  }
+  if (now - asked_ <= kLaterTermPause) return;
+  asked_ = now;
+  if (standbys_.empty()) return;
+  others_.Post([this, addresses = standbys_] {
+    const auto term = AskForLaterTerm(addresses, coordinator_, term_, options_);
+    if (!term) return;
+    loop_.Post([this, term] {
+      on_replaced_(Status(Code::kStale, "a coordinator of term " + std::to_string(protocol::NumberOf(*term)) +
+                                            " has replaced this one"));
+    });
+  });
 }
 
 namespace {
@@ -144,9 +178,9 @@ Result<uint64_t> ElectRestarted(const std::string& directory, protocol::Role ele
   StopEvent stopped;
   launcher::SignalWatch signals([&](int) { stopped.Set(); });
   const MonotonicClock clock;
-  const Time until = clock.Now() + kElectionPatience;
+  const Time until = clock.Now() + kElectionLimit;
   Time ask = clock.Now() + kElectionAsk;
-  while (!stopped.Await(kElectionLook)) {
+  while (!stopped.Await(kElectionTurn)) {
     const Election::Outcome outcome = election->Look();
     if (outcome.elected) return protocol::NumberOf(*outcome.elected);
     bool replaced = outcome.excluded;
@@ -163,7 +197,7 @@ Result<uint64_t> ElectRestarted(const std::string& directory, protocol::Role ele
       return Status(Code::kUnavailable,
                     directory + ": no majority of the job's " +
                         (elector_role == protocol::Role::kServer ? "servers" : "workers") +
-                        " has called within " + std::to_string(static_cast<int>(Seconds(kElectionPatience))) +
+                        " has called within " + std::to_string(static_cast<int>(Seconds(kElectionLimit))) +
                         " s, and another coordinator may have taken over; if no process of the job is alive "
                         "any more, resume with --new-members");
     }

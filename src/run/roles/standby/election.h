@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -11,9 +12,11 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "net/loop.h"
 #include "net/rpc/server.h"
 #include "protocol/succession/candidate.h"
-#include "run/roles/coordinator_role.h"
+#include "run/roles/background_thread.h"
+#include "run/roles/start/coordinator_options.h"
 
 namespace leat::roles {
 
@@ -49,6 +52,31 @@ class Election {
 // most half a second.
 std::optional<uint64_t> AskForLaterTerm(const std::vector<std::string>& addresses, uint64_t coordinator,
                                         uint64_t term, const CoordinatorOptions& options);
+
+// Watches for a later term while the standbys of a coordinator confirm nothing: one of them may be the
+// coordinator by now, and no member tell. Loop's thread only.
+class LaterTermWatch {
+ public:
+  // `coordinator`: number of this coordinator's directory. `others`: the thread that asks; it ends before
+  // this object. `on_replaced`: called on the loop with kStale.
+  LaterTermWatch(net::Loop& loop, BackgroundThread& others, const CoordinatorOptions& options,
+                 uint64_t coordinator, uint64_t term, std::function<void(const Status&)> on_replaced);
+
+  // The last known addresses of standbys are kept when all of them are lost.
+  void OnView(const protocol::View& view);
+  // `unconfirmed`: the journal waits for standbys, and has for a while.
+  void OnTimer(Time now, bool unconfirmed);
+
+ private:
+  net::Loop& loop_;
+  BackgroundThread& others_;
+  const CoordinatorOptions& options_;
+  const uint64_t coordinator_;
+  const uint64_t term_;
+  const std::function<void(const Status&)> on_replaced_;
+  std::vector<std::string> standbys_;  // addresses
+  Time asked_{0};                      // or the last moment at which there was nothing to ask
+};
 
 // A coordinator that was restarted with the directory of a job that has, or had, standbys with directories of
 // their own: blocks until the members have elected it, and returns the number of its term. 0: nobody else can

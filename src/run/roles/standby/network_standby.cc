@@ -1,4 +1,7 @@
-#include "run/roles/standby/network_standby.h"
+// A standby that shares nothing but the network with its coordinator (MakeNetworkStandby). It copies the
+// coordinator's journal and checkpoints into its own directory, and goes on with the job once a majority of
+// the members has elected it.
+#include "run/roles/standby/standby.h"
 
 #include <algorithm>
 #include <optional>
@@ -25,30 +28,30 @@
 namespace leat::roles {
 namespace {
 
-constexpr Duration kCall = std::chrono::milliseconds(600);  // several times as long as an answer takes
+constexpr Duration kFollowCall = std::chrono::milliseconds(600);  // several times as long as an answer takes
 // While it stands for election, it looks for another coordinator now and then.
-constexpr Duration kShortCall = std::chrono::milliseconds(150);
-constexpr Duration kBetweenLooks = std::chrono::milliseconds(300);
-constexpr Duration kLook = std::chrono::milliseconds(20);
-constexpr Duration kAlive = std::chrono::milliseconds(400);  // between keep-alives
-constexpr Duration kMemberCall = std::chrono::seconds(5);    // its answer may have to be agreed
-constexpr Duration kCallRetry = std::chrono::milliseconds(50);
+constexpr Duration kCandidateCall = std::chrono::milliseconds(150);
+constexpr Duration kCandidatePause = std::chrono::milliseconds(300);
+constexpr Duration kElectionPoll = std::chrono::milliseconds(20);
+constexpr Duration kAliveInterval = std::chrono::milliseconds(400);  // between keep-alives
+constexpr Duration kMemberCallLimit = std::chrono::seconds(5);       // its answer may have to be agreed
+constexpr Duration kFollowRetry = std::chrono::milliseconds(50);
 constexpr Duration kCopyRetry = std::chrono::seconds(2);
-constexpr Duration kJoinDeadline = std::chrono::seconds(10);
+constexpr Duration kFirstJoinLimit = std::chrono::seconds(10);
 // The coordinator is taken for lost after this time without an answer. A coordinator that only this standby
 // cannot reach is not replaced: its members do not call the standby.
-constexpr Duration kSilence = std::chrono::milliseconds(1000);
+constexpr Duration kCoordinatorSilence = std::chrono::milliseconds(1000);
 // Each standby waits so much longer than the one before it, so that votes are rarely split.
-constexpr Duration kTurn = std::chrono::milliseconds(400);
+constexpr Duration kTurnDelay = std::chrono::milliseconds(400);
 // The members have ended by then, too.
-constexpr Duration kPatience = std::chrono::seconds(120);
+constexpr Duration kNobodyHeardLimit = std::chrono::seconds(120);
 
-// A member of the job that follows its coordinator, until the members elect this one.
-class NetworkStandby {
+// A member of the job that copies its coordinator's journal, until the members elect this one.
+class JournalCopy {
  public:
-  NetworkStandby(const StandbyOptions& options, std::unique_ptr<checkpoint::StandbyDirectory> directory,
-                 Election* election, std::string address, control::ControlClient* client,
-                 std::unique_ptr<control::ControlClient> member_client)
+  JournalCopy(const StandbyOptions& options, std::unique_ptr<checkpoint::StandbyDirectory> directory,
+              Election* election, std::string address, control::ControlClient* client,
+              std::unique_ptr<control::ControlClient> member_client)
       : options_(options),
         directory_(std::move(directory)),
         election_(*election),
@@ -75,18 +78,18 @@ class NetworkStandby {
       client_.Abort();
     });
     LEAT_RETURN_IF_ERROR(ReadOwnJournal());
-    heard_ = begun_ = stepped_ = clock_.Now();
+    heard_ = begun_ = exchanged_ = clock_.Now();
     while (true) {
-      const Status step = Step();
-      if (!step.ok()) return step;
+      const Status exchanged = Exchange();
+      if (!exchanged.ok()) return exchanged;
       const Election::Outcome outcome = election_.Look();
       if (outcome.elected) return Elected{protocol::NumberOf(*outcome.elected), electorate_->agreed()};
       if (outcome.excluded) Exclude();
-      if (clock_.Now() - heard_ > kPatience) {
+      if (clock_.Now() - heard_ > kNobodyHeardLimit) {
         return Status(Code::kUnavailable,
                       "neither a coordinator nor a majority of the members has been heard "
                       "for " +
-                          std::to_string(static_cast<int>(Seconds(kPatience))) + " s");
+                          std::to_string(static_cast<int>(Seconds(kNobodyHeardLimit))) + " s");
       }
     }
   }
@@ -112,26 +115,26 @@ class NetworkStandby {
   }
 
   // Makes an exchange with the coordinator.
-  Status Step() {
+  Status Exchange() {
     loop_.Turned();
     const Time now = clock_.Now();
     // A pause of this process says nothing about the coordinator.
-    if (now - std::exchange(stepped_, now) > 2 * kCall + kSilence) heard_ = now;
-    if (standing_ && now < next_try_) return Pause(kLook);
+    if (now - std::exchange(exchanged_, now) > 2 * kFollowCall + kCoordinatorSilence) heard_ = now;
+    if (standing_ && now < next_try_) return Pause(kElectionPoll);
     // It cannot follow before it knows the job.
     if (job_.empty()) {
-      const auto joined = client_.Call(MakeJoin(), standing_ ? kShortCall : kCall);
+      const auto joined = client_.Call(MakeJoin(), standing_ ? kCandidateCall : kFollowCall);
       if (const Status status = joined.ok() ? OnJoined(*joined) : joined.status(); !status.ok())
         return Missed(status);
     }
     if (!standing_) LEAT_RETURN_IF_ERROR(StayMember());
-    auto reply =
-        client_.Call(journal_.MakeRequest(directory_->newest_checkpoint()), standing_ ? kShortCall : kCall);
+    auto reply = client_.Call(journal_.MakeRequest(directory_->newest_checkpoint()),
+                              standing_ ? kCandidateCall : kFollowCall);
     if (!reply.ok()) return Missed(reply.status());
     auto received = journal_.OnReply(std::get<protocol::FollowReply>(*reply));
     if (!received.ok()) {
       spdlog::warn("{}", received.status().message());
-      return Pause(kCallRetry);
+      return Pause(kFollowRetry);
     }
     heard_ = clock_.Now();
     if (standing_) election_.Withdraw();
@@ -202,10 +205,11 @@ class NetworkStandby {
       journal_.Restart();
     }
     if (over_) return Stopped();
-    if (!complete_ && job_.empty() && now - begun_ >= kJoinDeadline)
+    if (!complete_ && job_.empty() && now - begun_ >= kFirstJoinLimit)
       return why.With("cannot join the coordinator at " + options_.leader);
-    next_try_ = now + kBetweenLooks;
-    if (complete_ && electorate_ && !excluded_ && !standing_ && now - heard_ >= kSilence + index_ * kTurn) {
+    next_try_ = now + kCandidatePause;
+    if (complete_ && electorate_ && !excluded_ && !standing_ &&
+        now - heard_ >= kCoordinatorSilence + index_ * kTurnDelay) {
       spdlog::warn("the coordinator does not answer: {}", why.message());
       standing_ = true;
       election_.Stand({.coordinator = directory_->coordinator(),
@@ -213,7 +217,7 @@ class NetworkStandby {
                        .term = directory_->term()},
                       *electorate_);
     }
-    return Pause(kCallRetry);
+    return Pause(kFollowRetry);
   }
 
   // The members know a set of coordinators without this one: its journal is incomplete.
@@ -244,11 +248,11 @@ class NetworkStandby {
       over_ = over_ || answer->stop;
     }
     if (member_calls_.busy() || clock_.Now() < next_alive_) return {};
-    next_alive_ = clock_.Now() + kAlive;
+    next_alive_ = clock_.Now() + kAliveInterval;
     if (node_) {
-      member_calls_.Start(protocol::KeepAlive{.node = *node_, .metrics = metrics_}, kMemberCall);
+      member_calls_.Start(protocol::KeepAlive{.node = *node_, .metrics = metrics_}, kMemberCallLimit);
     } else {
-      member_calls_.Start(MakeJoin(), kMemberCall);
+      member_calls_.Start(MakeJoin(), kMemberCallLimit);
     }
     return {};
   }
@@ -338,7 +342,7 @@ class NetworkStandby {
   std::string job_;
   std::optional<NodeId> node_;  // none: it is no member
   uint32_t index_ = 0;
-  Time begun_{0}, heard_{0}, stepped_{0}, next_try_{0}, next_alive_{0}, next_copy_{0};
+  Time begun_{0}, heard_{0}, exchanged_{0}, next_try_{0}, next_alive_{0}, next_copy_{0};
   bool standing_ = false;
   bool over_ = false;  // the job
   uint64_t dropped_ = 0;
@@ -346,37 +350,41 @@ class NetworkStandby {
   StopEvent stopped_;  // a signal came
 };
 
+class NetworkStandby : public Standby {
+ public:
+  explicit NetworkStandby(StandbyOptions* options) : options_(*options) {}
+
+  Status AwaitTurn() override {
+    CoordinatorOptions& coordinator = options_.coordinator;
+    LEAT_ASSIGN_OR_RETURN(JournalCopy::Elected elected, AwaitElection());
+    spdlog::warn("the members have elected this standby for term {}; it takes the job over", elected.term);
+    coordinator.term = elected.term;
+    coordinator.electors = std::move(elected.electors);
+    return {};
+  }
+
+ private:
+  Result<JournalCopy::Elected> AwaitElection() {
+    CoordinatorOptions& coordinator = options_.coordinator;
+    LEAT_ASSIGN_OR_RETURN(auto directory, checkpoint::StandbyDirectory::Open(options_.directory));
+    LEAT_ASSIGN_OR_RETURN(const auto election, Election::Start(coordinator));
+    coordinator.listen = election->address();
+    LEAT_ASSIGN_OR_RETURN(const std::string address,
+                          net::AdvertisedAddress(coordinator.advertise, coordinator.listen));
+    const auto client = control::ControlClient::Make(options_.leader, coordinator.token, coordinator.tls);
+    auto member_client = control::ControlClient::Make(options_.leader, coordinator.token, coordinator.tls);
+    return JournalCopy(options_, std::move(directory), election.get(), address, client.get(),
+                       std::move(member_client))
+        .Run();
+  }
+
+  StandbyOptions& options_;
+};
+
 }  // namespace
 
-Status RunNetworkStandby(StandbyOptions options) {
-  CoordinatorOptions& coordinator = options.coordinator;
-  coordinator.resume = true;
-  while (true) {
-    Result<NetworkStandby::Elected> elected = NetworkStandby::Elected();
-    {
-      LEAT_ASSIGN_OR_RETURN(auto directory, checkpoint::StandbyDirectory::Open(options.directory));
-      LEAT_ASSIGN_OR_RETURN(const auto election, Election::Start(coordinator));
-      coordinator.listen = election->address();
-      LEAT_ASSIGN_OR_RETURN(const std::string address,
-                            net::AdvertisedAddress(coordinator.advertise, coordinator.listen));
-      const auto client = control::ControlClient::Make(options.leader, coordinator.token, coordinator.tls);
-      auto member_client = control::ControlClient::Make(options.leader, coordinator.token, coordinator.tls);
-      elected = NetworkStandby(options, std::move(directory), election.get(), address, client.get(),
-                               std::move(member_client))
-                    .Run();
-    }
-    if (elected.status().code() == Code::kAborted) {
-      spdlog::info("{}", elected.status().message());
-      return {};
-    }
-    if (!elected.ok()) return elected.status();
-    spdlog::warn("the members have elected this standby for term {}; it takes the job over", elected->term);
-    coordinator.term = elected->term;
-    coordinator.electors = std::move(elected->electors);
-    const Status outcome = RunCoordinator(options.load(), coordinator);
-    if (outcome.code() != Code::kStale) return outcome;
-    spdlog::warn("{}; this one is a standby again", outcome.message());
-  }
+Result<std::unique_ptr<Standby>> MakeNetworkStandby(StandbyOptions* options) {
+  return std::unique_ptr<Standby>(std::make_unique<NetworkStandby>(options));
 }
 
 }  // namespace leat::roles

@@ -1,5 +1,5 @@
 // A standby with a directory of its own, against a coordinator and members that each test plays.
-#include "run/roles/standby/network_standby.h"
+#include "run/roles/standby/standby.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -103,6 +103,7 @@ class NetworkStandbyTest : public ::testing::Test {
   StandbyOptions Options() {
     StandbyOptions options{.leader = server_->address(),
                            .directory = directory_ / "own",
+                           .own_directory = true,
                            .load = []() -> job::Job { throw TakesOver(); },
                            .coordinator = {}};
     options.coordinator.token = "secret";
@@ -151,7 +152,7 @@ TEST_F(NetworkStandbyTest, HasTheJournalOnItsOwnDisk) {
     // It follows to the end, and the coordinator then is gone.
     server_.reset();
   });
-  const Status outcome = RunNetworkStandby(Options());
+  const Status outcome = RunStandby(Options());
   ends.join();
   EXPECT_TRUE(outcome.ok()) << outcome.ToString();
   EXPECT_TRUE(metrics_->Alive(MonotonicClock().Now() + std::chrono::hours(1))) << "it has ended";
@@ -193,7 +194,7 @@ TEST_F(NetworkStandbyTest, TakesOverOnceAMajorityElectsIt) {
       }
     }
   });
-  EXPECT_THROW((void)RunNetworkStandby(Options()), TakesOver);
+  EXPECT_THROW((void)RunStandby(Options()), TakesOver);
   over = true;
   members.join();
 }
@@ -207,7 +208,7 @@ TEST_F(NetworkStandbyTest, TheDirectoryOfAnotherJobIsRefused) {
             .config.ToYaml();
     ASSERT_TRUE((*own)->Begin(kTerm, other, records_).ok());
   }
-  const Status outcome = RunNetworkStandby(Options());
+  const Status outcome = RunStandby(Options());
   EXPECT_EQ(outcome.code(), Code::kFailedPrecondition);
   EXPECT_THAT(outcome.message(), HasSubstr("holds another job"));
 }
@@ -218,7 +219,7 @@ TEST_F(NetworkStandbyTest, TheDirectoryOfAnotherRunIsRefused) {
     ASSERT_TRUE(own.ok());
     ASSERT_TRUE((*own)->Begin(MakeTerm(kRunNumber + 1, 1), job_, records_).ok());
   }
-  const Status outcome = RunNetworkStandby(Options());
+  const Status outcome = RunStandby(Options());
   EXPECT_EQ(outcome.code(), Code::kFailedPrecondition);
   EXPECT_THAT(outcome.message(), HasSubstr("another run"));
 }
@@ -226,7 +227,7 @@ TEST_F(NetworkStandbyTest, TheDirectoryOfAnotherRunIsRefused) {
 TEST_F(NetworkStandbyTest, AStreamInTheCoordinatorsDirectoryIsRefused) {
   job_ = job::Job::Load({.text = job::kSmallJob}, {.data = "/somewhere", .directory = directory_ / "theirs"})
              .config.ToYaml();
-  const Status outcome = RunNetworkStandby(Options());
+  const Status outcome = RunStandby(Options());
   EXPECT_EQ(outcome.code(), Code::kFailedPrecondition);
   EXPECT_THAT(outcome.message(), HasSubstr("the job's stream is in the coordinator's directory"));
 }

@@ -1,7 +1,8 @@
-#include "run/roles/standby/standby_role.h"
+// A standby with the job's directory (MakeSharedStandby). It takes the job over when the coordinator does not
+// answer for a while and nobody has claimed a later term in the directory.
+#include "run/roles/standby/standby.h"
 
 #include <algorithm>
-#include <stdexcept>
 #include <utility>
 #include <variant>
 
@@ -18,7 +19,7 @@
 namespace leat::roles {
 namespace {
 
-constexpr Duration kInterval = std::chrono::milliseconds(250);  // between keep-alives
+constexpr Duration kStandbyInterval = std::chrono::milliseconds(250);  // between keep-alives
 // A coordinator is taken for lost after this time without an answer.
 constexpr Duration kStandbySilence = std::chrono::seconds(2);
 // Each standby waits so much longer than the one before it, so that one of them takes over.
@@ -27,17 +28,26 @@ constexpr Duration kStandbyJoinRetry = std::chrono::milliseconds(100);
 constexpr Duration kStandbyJoinDeadline = std::chrono::seconds(10);
 
 // A member of the job, until it is to take over.
-class Standby {
+class SharedStandby : public Standby {
  public:
-  Standby(const StandbyOptions& options, std::string address)
+  SharedStandby(const StandbyOptions& options, std::string address)
       : options_(options),
         address_(std::move(address)),
         metrics_(options.coordinator.metrics != nullptr ? options.coordinator.metrics->address() : ""),
         client_(control::ControlClient::Make(options.leader, options.coordinator.token,
                                              options.coordinator.tls)) {}
 
+  Status AwaitTurn() override {
+    LEAT_RETURN_IF_ERROR(AwaitLoss());
+    spdlog::warn("the coordinator does not answer; this standby takes the job over");
+    return {};
+  }
+
+ private:
+  enum class Found { kLost, kOther, kOver };  // kOther: a coordinator of which it is to be a member
+
   // Ok: the coordinator is lost. kAborted: the job is over, or a signal came.
-  Status Run() {
+  Status AwaitLoss() {
     launcher::SignalWatch signals([this](int) {
       stopped_.Set();
       client_->Abort();
@@ -61,9 +71,6 @@ class Standby {
       if (found == Found::kLost) return {};
     }
   }
-
- private:
-  enum class Found { kLost, kOther, kOver };  // kOther: a coordinator of which it is to be a member
 
   Result<protocol::JoinReply> Join() {
     const auto request = MakeJoinRequest(protocol::Role::kCoordinator, address_, options_.coordinator.place,
@@ -102,7 +109,7 @@ class Standby {
       loop_->Turned();
       // A pause of this process says nothing about the coordinator.
       const Time now = clock_.Now();
-      if (now - std::exchange(looked, now) > kInterval + kStandbySilence + kStandbyTurn) heard = now;
+      if (now - std::exchange(looked, now) > kStandbyInterval + kStandbySilence + kStandbyTurn) heard = now;
       const auto reply =
           client_->Call(protocol::KeepAlive{.node = joined.node, .metrics = metrics_}, kStandbySilence);
       if (reply.ok()) {
@@ -116,7 +123,7 @@ class Standby {
         if (found != Found::kOther) return found;
         heard = clock_.Now();
       }
-    } while (!stopped_.Await(kInterval));
+    } while (!stopped_.Await(kStandbyInterval));
     return Found::kOver;
   }
 
@@ -152,26 +159,13 @@ Result<std::string> FindPort(const CoordinatorOptions& options) {
 
 }  // namespace
 
-Status RunStandby(StandbyOptions options) {
-  CoordinatorOptions& coordinator = options.coordinator;
-  coordinator.resume = true;
+Result<std::unique_ptr<Standby>> MakeSharedStandby(StandbyOptions* options) {
+  CoordinatorOptions& coordinator = options->coordinator;
   coordinator.take_over = true;
   LEAT_ASSIGN_OR_RETURN(coordinator.listen, FindPort(coordinator));
-  LEAT_ASSIGN_OR_RETURN(const std::string address,
+  LEAT_ASSIGN_OR_RETURN(std::string address,
                         net::AdvertisedAddress(coordinator.advertise, coordinator.listen));
-  Standby standby(options, address);
-  while (true) {
-    const Status waited = standby.Run();
-    if (waited.code() == Code::kAborted) {
-      spdlog::info("{}", waited.message());
-      return {};
-    }
-    LEAT_RETURN_IF_ERROR(waited);
-    spdlog::warn("the coordinator does not answer; this standby takes the job over");
-    const Status outcome = RunCoordinator(options.load(), coordinator);
-    if (outcome.code() != Code::kStale) return outcome;
-    spdlog::warn("{}; this one is a standby again", outcome.message());
-  }
+  return std::unique_ptr<Standby>(std::make_unique<SharedStandby>(*options, std::move(address)));
 }
 
 }  // namespace leat::roles

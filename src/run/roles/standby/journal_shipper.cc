@@ -1,4 +1,4 @@
-#include "run/roles/standby/replicator.h"
+#include "run/roles/standby/journal_shipper.h"
 
 #include <algorithm>
 #include <utility>
@@ -15,21 +15,22 @@ constexpr Duration kReadAgain = std::chrono::seconds(1);  // a journal that cann
 
 }  // namespace
 
-Replicator::Replicator(net::Loop& loop, BackgroundThread& background, checkpoint::Store& store,
-                       Options options)
+JournalShipper::JournalShipper(net::Loop& loop, BackgroundThread& background, checkpoint::Store& store,
+                               CommitQueue& queue, Options options)
     : loop_(loop),
       background_(background),
       store_(store),
+      queue_(queue),
       options_(std::move(options)),
-      replication_(options_.config, options_.electorate) {
+      replication_(options_.begin.config, options_.begin.electorate) {
   replication_.OnCheckpoint(options_.checkpoint);
 }
 
-Replicator::~Replicator() {
+JournalShipper::~JournalShipper() {
   *alive_ = false;
 }
 
-bool Replicator::Take(const protocol::ControlRequest& request, Answer& answer) {
+bool JournalShipper::Handle(const protocol::ControlRequest& request, Answer& answer) {
   // It comes too late: this coordinator was elected without it.
   if (std::holds_alternative<protocol::Promise>(request)) {
     answer(protocol::PromiseReply{store_.term()});
@@ -47,7 +48,7 @@ bool Replicator::Take(const protocol::ControlRequest& request, Answer& answer) {
   return true;
 }
 
-void Replicator::OnHeartbeat(uint64_t call, const protocol::ControlRequest& request) {
+void JournalShipper::OnHeartbeat(uint64_t call, const protocol::ControlRequest& request) {
   const protocol::ElectorState* state = protocol::ElectorOf(request);
   if (state == nullptr) return;
   electors_[call] = *state;
@@ -58,8 +59,8 @@ void Replicator::OnHeartbeat(uint64_t call, const protocol::ControlRequest& requ
   Update();
 }
 
-std::optional<protocol::ControlReply> Replicator::EarlyReply(uint64_t call,
-                                                             const protocol::ControlRequest& request) {
+std::optional<protocol::ControlReply> JournalShipper::EarlyReply(uint64_t call,
+                                                                 const protocol::ControlRequest& request) {
   const auto at = electors_.find(call);
   const auto set = at == electors_.end() ? std::nullopt : replication_.SetFor(at->second);
   if (!set) return std::nullopt;
@@ -74,7 +75,7 @@ std::optional<protocol::ControlReply> Replicator::EarlyReply(uint64_t call,
   return fill(protocol::ServerHeartbeatReply());
 }
 
-void Replicator::Stamp(uint64_t call, protocol::ControlReply* reply) {
+void JournalShipper::AddCoordinators(uint64_t call, protocol::ControlReply* reply) {
   const auto state = electors_.extract(call);
   if (state.empty()) return;
   if (auto* worker = std::get_if<protocol::WorkerHeartbeatReply>(reply)) {
@@ -84,7 +85,7 @@ void Replicator::Stamp(uint64_t call, protocol::ControlReply* reply) {
   }
 }
 
-uint64_t Replicator::Publish(std::span<const protocol::JournalRecord> records) {
+uint64_t JournalShipper::OnWritten(std::span<const protocol::JournalRecord> records) {
   std::vector<Bytes> encoded;
   if (replication_.followed()) {
     for (const auto& record : records) encoded.push_back(checkpoint::EncodePayload(record));
@@ -97,17 +98,17 @@ uint64_t Replicator::Publish(std::span<const protocol::JournalRecord> records) {
   return position;
 }
 
-void Replicator::OnCheckpoint(uint64_t id) {
+void JournalShipper::OnCheckpoint(uint64_t id) {
   replication_.OnCheckpoint(id);
   Update();
 }
 
-void Replicator::Drop(protocol::DropCheckpoints what) {
+void JournalShipper::Drop(protocol::DropCheckpoints what) {
   drop_ = std::move(what);
   Update();
 }
 
-void Replicator::Tick() {
+void JournalShipper::OnTimer() {
   replication_.OnTimer(loop_.Now());
   std::string waits_for = replication_.WaitsFor();
   if (waits_for != waits_for_ && !waits_for.empty()) spdlog::debug("the journal waits for {}", waits_for);
@@ -115,7 +116,7 @@ void Replicator::Tick() {
   Update();
 }
 
-void Replicator::Update() {
+void JournalShipper::Update() {
   if (replaced_) return;
   if (const auto term = replication_.replaced_by()) {
     replaced_ = true;
@@ -131,19 +132,19 @@ void Replicator::Update() {
     at.mapped()(std::move(reply));
   }
   if (replication_.TakeSnapshotWanted()) ReadSnapshot();
-  if (auto marker = replication_.TakeMarker()) options_.journal(std::move(*marker));
+  if (auto marker = replication_.TakeMarker()) queue_.Push({protocol::AppendJournal{std::move(*marker)}});
   // The journal is rewritten as it is now, before anything else is written to it.
-  const bool settled = options_.idle() && !replication_.MustKeepJournal();
+  const bool settled = queue_.empty() && !replication_.MustKeepJournal();
   if (drop_ && (!replication_.shared() || (settled && replication_.HaveCheckpoint(drop_->oldest_kept)))) {
     replication_.OnDropped(drop_->oldest_kept, drop_->watermark);
     options_.drop(*std::exchange(drop_, std::nullopt));
   }
-  options_.on_agreed();
+  queue_.Resume();
 }
 
 // Reads the journal behind the background thread's earlier writes: exactly their records are published by
 // then.
-void Replicator::ReadSnapshot() {
+void JournalShipper::ReadSnapshot() {
   background_.Post([this, alive = alive_, &loop = loop_, &store = store_] {
     auto records = std::make_shared<Result<std::vector<protocol::JournalRecord>>>(store.ReadJournal());
     auto frames = std::make_shared<Bytes>();

@@ -1,5 +1,5 @@
 // A standby against a coordinator whose answers each test scripts.
-#include "run/roles/standby/standby_role.h"
+#include "run/roles/standby/standby.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -14,50 +14,55 @@
 #include "net/loop.h"
 #include "protocol/succession/replication.h"
 #include "run/roles/background_thread.h"
+#include "run/roles/commit/commit_queue.h"
 #include "storage/checkpoint/store.h"
 
 namespace leat::roles {
 
-class Replicator {
+// How a coordinator begins to ship its journal.
+struct JournalShipping {
+  protocol::ReplicationConfig config;
+  protocol::Electorate electorate = protocol::Electorate(protocol::Role::kServer);  // by its journal so far
+};
+
+class JournalShipper {
  public:
   struct Options {
-    protocol::ReplicationConfig config;
-    protocol::Electorate electorate;
-    uint64_t checkpoint = 0;                               // the newest complete one
-    std::string transfers;                                 // JoinReply::transfers
-    std::function<void(protocol::JournalAgreed)> journal;  // to be appended to the journal
-    std::function<void()> on_agreed;                       // more of the journal may be agreed
+    JournalShipping begin;
+    uint64_t checkpoint = 0;  // the newest complete one
+    std::string transfers;    // JoinReply::transfers
     std::function<void(const Status&)> on_replaced;
     std::function<void(protocol::DropCheckpoints)> drop;
-    std::function<bool()> idle;  // nothing is being written to the journal, or waits for that
   };
   using Answer = std::function<void(protocol::ControlReply)>;
 
-  // Reads the journal on the background thread, on which nothing else writes it.
-  Replicator(net::Loop& loop, BackgroundThread& background, checkpoint::Store& store, Options options);
-  ~Replicator();
-  Replicator(const Replicator&) = delete;
-  Replicator& operator=(const Replicator&) = delete;
+  // Reads the journal on the background thread, on which nothing else writes it. `queue`: of the journal's
+  // records and the actions that wait for them.
+  JournalShipper(net::Loop& loop, BackgroundThread& background, checkpoint::Store& store, CommitQueue& queue,
+                 Options options);
+  ~JournalShipper();
+  JournalShipper(const JournalShipper&) = delete;
+  JournalShipper& operator=(const JournalShipper&) = delete;
 
-  // Takes requests of standbys, and late promises of members; false: the request is another one.
-  bool Take(const protocol::ControlRequest& request, Answer& answer);
-  // Notes a member's promise in its heartbeat.
+  // Answers requests of standbys, and late promises of members; false: the request is another one.
+  bool Handle(const protocol::ControlRequest& request, Answer& answer);
+  // Takes a member's promise from its heartbeat.
   void OnHeartbeat(uint64_t call, const protocol::ControlRequest& request);
   // The reply that the member may get before the journal is agreed: the coordinators that may be elected.
   // None: it knows them.
   std::optional<protocol::ControlReply> EarlyReply(uint64_t call, const protocol::ControlRequest& request);
-  // Adds them to the answer of a member's heartbeat.
-  void Stamp(uint64_t call, protocol::ControlReply* reply);
+  // Adds the coordinators that may be elected to the answer of a member's heartbeat.
+  void AddCoordinators(uint64_t call, protocol::ControlReply* reply);
 
   // The records are on this coordinator's disk (CommitQueue::Agreement).
-  uint64_t Publish(std::span<const protocol::JournalRecord> records);
+  uint64_t OnWritten(std::span<const protocol::JournalRecord> records);
   uint64_t agreed() const { return replication_.agreed(); }
   bool founded() const { return replication_.founded(); }  // it may act on agreed records
 
   void OnCheckpoint(uint64_t id);
   // Dropped as soon as all standbys can do without.
   void Drop(protocol::DropCheckpoints what);
-  void Tick();
+  void OnTimer();
   std::string WaitsFor() const { return replication_.WaitsFor(); }
 
  private:
@@ -67,6 +72,7 @@ class Replicator {
   net::Loop& loop_;
   BackgroundThread& background_;
   checkpoint::Store& store_;
+  CommitQueue& queue_;
   Options options_;
   protocol::JournalReplication replication_;
   uint64_t last_call_ = 0;

@@ -1,0 +1,64 @@
+// Settings of a coordinator beside its job: addresses, how it begins, and its observers.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "net/address.h"
+#include "net/rpc/scaler/scaler_server.h"
+#include "net/tls/tls_identity.h"
+#include "protocol/topology/host_place.h"
+#include "show/history/job_monitor.h"
+#include "show/prometheus/role_metrics.h"
+
+namespace leat::roles {
+
+struct CoordinatorOptions {
+  std::string listen = "127.0.0.1:0";
+  std::string advertise;  // the address that roles are told to connect to; net::AdvertisedAddress
+  // On the host of `listen`; 0: any free port.
+  uint16_t transfer_port = 0;  // where roles that do not see the job's directory transfer shards
+  uint16_t feed_port = 0;      // port of the feed for roles that do not have what the job reads
+  std::string token;
+  std::shared_ptr<net::TlsIdentity> tls = nullptr;  // null: no TLS
+  topology::HostPlace place = {};                   // where this process is
+  bool resume = false;
+  // With `resume`: the job goes on even if another coordinator is alive, which this one replaces.
+  bool take_over = false;
+  // With `resume`: the number of the term for which the members have elected this coordinator. 0: they are
+  // asked, if other coordinators may have copies of the directory.
+  uint64_t term = 0;
+  // With `term`: the electors that this coordinator knows to be agreed. Empty: as its journal says.
+  std::vector<NodeId> electors = {};
+  // With `resume`: no process of the former run is alive, so none is waited for, and none is asked.
+  bool new_members = false;
+  // The job that is resumed keeps the numbers of workers and servers that commands have set.
+  bool keep_scale = false;
+  bool pool = false;                                        // CoordinatorConfig::pool
+  uint64_t pause_at = 0;                                    // CoordinatorConfig::pause_at
+  std::shared_ptr<observe::RoleMetrics> metrics = nullptr;  // the role's metrics; null: it shows none
+  // For those who look at the job; null: nobody does.
+  std::shared_ptr<observe::JobMonitor> monitor = nullptr;
+  std::string dashboard;  // the address of the job's page, which the status has; empty: there is none
+  // Tells KEDA what the job wants; null: nobody.
+  std::shared_ptr<control::ScalerServer> scaler = nullptr;
+  std::string feed;  // address of the feed that the job reads from on another host (WaitForFeed)
+  // TensorBoard shows the runs below this directory; the job's is named as its own directory. Empty: none.
+  std::string tensorboard;
+  bool tensorboard_gradients = false;  // it also shows the distribution of gradients, which workers report
+  // With `resume`: called with what the coordinator waits for before it accepts calls, when that changes.
+  std::function<void(const std::string& what)> on_wait;
+  // Called with the coordinator's address once it accepts calls.
+  std::function<void(const std::string& address)> on_ready;
+};
+
+// Another port on the host of an address.
+inline std::string OnHostOf(const std::string& address, uint16_t port) {
+  return std::string(net::HostOf(address)) + ":" + std::to_string(port);
+}
+
+}  // namespace leat::roles
