@@ -30,6 +30,7 @@
 #include "cli/demo/kafka_demo.h"
 #include "cli/leat.h"
 #include "cli/observer_listener.h"
+#include "cli/run/job_options.h"
 #include "cli/scaler_listener.h"
 #include "compute/kernels/cpu/table.h"
 #include "compute/kernels/reference/reference.h"
@@ -51,7 +52,6 @@
 #include "run/roles/role.h"
 #include "show/http/view_token.h"
 #include "show/report/display.h"
-#include "cli/run/job_options.h"
 
 namespace leat {
 

@@ -34,6 +34,9 @@
 #include "run/roles/input/resumed_stream.h"
 #include "run/roles/input/stream_watch.h"
 #include "run/roles/standby/election.h"
+#include "run/roles/standby/journal_shipper.h"
+#include "run/roles/start/job_start.h"
+#include "run/roles/status/job_reports.h"
 #include "show/history/recorder.h"
 #include "show/report/progress.h"
 #include "show/tensorboard/event_file.h"
@@ -43,9 +46,6 @@
 #include "storage/checkpoint/bucket/bucket.h"
 #include "storage/checkpoint/safetensors.h"
 #include "stream/dead_letters.h"
-#include "run/roles/standby/journal_shipper.h"
-#include "run/roles/start/job_start.h"
-#include "run/roles/status/job_reports.h"
 
 namespace leat::roles {
 namespace {
