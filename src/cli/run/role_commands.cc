@@ -10,11 +10,7 @@
 #include "cli/run/job_options.h"
 #include "run/launcher/security.h"
 #include "run/launcher/signals.h"
-#include "run/roles/bots_role.h"
-#include "run/roles/feed/feed_role.h"
 #include "run/roles/role.h"
-#include "run/roles/server_role.h"
-#include "run/roles/worker_role.h"
 
 namespace leat {
 namespace {
