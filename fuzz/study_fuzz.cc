@@ -10,7 +10,7 @@
 #include "lab/study/cluster_file.h"
 #include "lab/study/grid/result.h"
 #include "lab/study/profile.h"
-#include "lab/study/target.h"
+#include "lab/study/measurement.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace leat;
