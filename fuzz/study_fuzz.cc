@@ -9,8 +9,8 @@
 #include "base/config/config.h"
 #include "lab/study/cluster_file.h"
 #include "lab/study/grid/result.h"
-#include "lab/study/profile.h"
 #include "lab/study/measurement.h"
+#include "lab/study/profile.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace leat;

@@ -8,54 +8,54 @@ namespace leat::protocol {
 
 namespace {
 
-void Add(CutsMade& made, RestoredJournal* journal) {
+void Restore(CutsMade& made, RestoredJournal* journal) {
   journal->work.cuts.insert(journal->work.cuts.end(), made.cuts.begin(), made.cuts.end());
 }
-void Add(RoundMade& round, RestoredJournal* journal) {
+void Restore(RoundMade& round, RestoredJournal* journal) {
   for (const RoundMade::Lane& lane : round.lanes) journal->work.cuts.push_back(lane.cut);
   journal->work.rounds.push_back(std::move(round));
 }
-void Add(StreamStart& start, RestoredJournal* journal) {
+void Restore(StreamStart& start, RestoredJournal* journal) {
   if (!journal->start) journal->start = std::move(start);
 }
-void Add(IdsReserved& ids, RestoredJournal* journal) {
+void Restore(IdsReserved& ids, RestoredJournal* journal) {
   journal->ids.node = std::max(journal->ids.node, ids.node);
   journal->ids.lease = std::max(journal->ids.lease, ids.lease);
 }
-void Add(RateRaised& raised, RestoredJournal* journal) {
+void Restore(RateRaised& raised, RestoredJournal* journal) {
   journal->rates.push_back(std::move(raised));
 }
-void Add(LabelsMarked& marked, RestoredJournal* journal) {
+void Restore(LabelsMarked& marked, RestoredJournal* journal) {
   journal->labels.push_back(std::move(marked));
 }
-void Add(MemberJoined& joined, RestoredJournal* journal) {
+void Restore(MemberJoined& joined, RestoredJournal* journal) {
   const NodeId node = joined.member.node;
   journal->members[node] = std::move(joined);
 }
-void Add(MembersLeft& left, RestoredJournal* journal) {
+void Restore(MembersLeft& left, RestoredJournal* journal) {
   for (const NodeId node : left.nodes) journal->members.erase(node);
 }
-void Add(SlicesPlaced& placed, RestoredJournal* journal) {
+void Restore(SlicesPlaced& placed, RestoredJournal* journal) {
   journal->places.insert(journal->places.end(), placed.places.begin(), placed.places.end());
 }
-void Add(GroupNamed& named, RestoredJournal* journal) {
+void Restore(GroupNamed& named, RestoredJournal* journal) {
   journal->group = std::move(named);
 }
-void Add(CheckpointBegun& begun, RestoredJournal* journal) {
+void Restore(CheckpointBegun& begun, RestoredJournal* journal) {
   journal->last_checkpoint = std::max(journal->last_checkpoint, begun.id);
 }
-void Add(LanesSet& lanes, RestoredJournal* journal) {
+void Restore(LanesSet& lanes, RestoredJournal* journal) {
   journal->lanes.push_back(lanes);
 }
-void Add(ScaleSet& scale, RestoredJournal* journal) {
+void Restore(ScaleSet& scale, RestoredJournal* journal) {
   journal->scale = scale;
 }
 // Elections are over before a coordinator goes on with the journal.
-void Add(JournalAgreed&, RestoredJournal*) {}
-void Add(PassesPlanned& planned, RestoredJournal* journal) {
+void Restore(JournalAgreed&, RestoredJournal*) {}
+void Restore(PassesPlanned& planned, RestoredJournal* journal) {
   journal->passes = std::move(planned);
 }
-void Add(PublishersGrouped& grouped, RestoredJournal* journal) {
+void Restore(PublishersGrouped& grouped, RestoredJournal* journal) {
   journal->publishers = grouped;
 }
 
@@ -63,7 +63,7 @@ void Add(PublishersGrouped& grouped, RestoredJournal* journal) {
 
 RestoredJournal ReadJournal(std::vector<JournalRecord> records) {
   RestoredJournal journal;
-  for (JournalRecord& record : records) std::visit([&journal](auto& one) { Add(one, &journal); }, record);
+  for (JournalRecord& record : records) std::visit([&journal](auto& one) { Restore(one, &journal); }, record);
   return journal;
 }
 

@@ -11,9 +11,9 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::ElementsAre;
-using Scale = StrategyConfig::RateScale;
+using RateScale = StrategyConfig::RateScale;
 
-StrategyConfig Auto(uint32_t lanes, uint32_t backup = 0, Scale scale = Scale::kNone) {
+StrategyConfig Auto(uint32_t lanes, uint32_t backup = 0, RateScale scale = RateScale::kNone) {
   return {
       .kind = StrategyKind::kSync, .lanes = lanes, .auto_lanes = true, .rate_scale = scale, .backup = backup};
 }
@@ -81,8 +81,8 @@ TEST(LaneCountTest, LaterRecordsReplaceThoseFromTheirStepOn) {
 }
 
 TEST(LaneCountTest, TheLearningRateMayBeScaledWithTheLanes) {
-  for (const auto& [scale, rate] :
-       std::vector<std::pair<Scale, float>>{{Scale::kNone, 1}, {Scale::kLinear, 4}, {Scale::kSqrt, 2}}) {
+  for (const auto& [scale, rate] : std::vector<std::pair<RateScale, float>>{
+           {RateScale::kNone, 1}, {RateScale::kLinear, 4}, {RateScale::kSqrt, 2}}) {
     LaneCount lanes(Auto(2, 0, scale));
     EXPECT_EQ(lanes.RateAt(0), 1) << "of as many as the job was created with";
     lanes.Set({10, 8});
