@@ -19,14 +19,6 @@
 #include <vector>
 
 #include "base/exit_status.h"
-#include "base/json/text.h"
-#include "base/path/absolute_path.h"
-#include "base/text.h"
-#include "job/bucket.h"
-#include "job/evaluate.h"
-#include "job/input/readable.h"
-#include "job/input/trained_files.h"
-#include "job/resume.h"
 #include "net/address.h"
 #include "net/rpc/client.h"
 #include "run/launcher/admin.h"
@@ -40,7 +32,6 @@
 #include "run/launcher/token.h"
 #include "run/launcher/wanted_roles.h"
 #include "show/report/display.h"
-#include "storage/checkpoint/store.h"
 
 namespace leat::launcher {
 namespace {

@@ -3,12 +3,7 @@
 
 #include "base/status.h"
 #include "job/job.h"
-#include "net/rpc/scaler/scaler_server.h"
-#include "net/tls/tls_identity.h"
 #include "run/roles/start/coordinator_options.h"
-#include "show/history/job_monitor.h"
-#include "show/prometheus/role_metrics.h"
-#include "storage/checkpoint/store.h"
 
 namespace leat::roles {
 
