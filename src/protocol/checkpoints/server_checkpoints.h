@@ -1,13 +1,12 @@
 // Checkpoints at a server: it saves its slices when the coordinator orders it, and reports the shard.
 //
 // Invariants:
-// - One shard is saved at a time: a newer order waits for OnShardSaved.
+// - A server saves one shard at a time: a newer order waits for OnShardSaved.
 // - A replica is never saved: its primary saves the slice. A slice is saved once for each checkpoint, also if
-// it
-//   moves to another server meanwhile.
+//   it moves to another server meanwhile.
 // - Stepped: each slice is saved as it was at the order's version. Slices reach it at different times, and
-// each
-//   is kept as it is then; what its replica may lack is not written, or another history might follow.
+//   each is kept as it is then; a change that its replica may lack is not written, or another history might
+//   follow.
 //
 // A save that fails, or comes too late, is reported with its Status. Not thread-safe.
 #pragma once

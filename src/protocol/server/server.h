@@ -48,7 +48,7 @@ class Server {
   std::vector<uint64_t> BytesToSave() const { return checkpoints_.BytesToSave(); }
   // The shell needs the slices of this save no longer, so their memory is free again. Optional.
   void OnSlicesRead(uint64_t checkpoint) { checkpoints_.OnSlicesRead(checkpoint); }
-  // Fills in `report.slices`. One shard is saved at a time: a newer order waits for this answer.
+  // Fills in `report.slices`. A server saves one shard at a time: a newer order waits for this answer.
   void OnShardSaved(ShardReport report) { checkpoints_.OnShardSaved(std::move(report)); }
   // Hands the slices over to other servers, then leaves: MakeHeartbeat says so.
   void Leave() { leaving_ = slices_.signals().heartbeat_urgent = true; }

@@ -10,7 +10,7 @@
 //   journal is leased, because one of them may hold it. New cuts are leased as soon as all slices are
 //   reported.
 // - In stepped strategies all slices go back together, or none does.
-// - What does not go on is journaled as left, so that no later coordinator awaits it.
+// - Members that do not go on are journaled as left, so that no later coordinator awaits them.
 //
 // Pure state, part of the coordinator. Not thread-safe.
 #pragma once

@@ -1,8 +1,8 @@
 // All-reduce workers: they form groups, compute lanes, and apply reduced steps.
 //
-// What members exchange without a reduction goes over the group's blackboard: each writes its part when it
-// starts a bucket, and reads when the bucket ends, because then all have written. Invariant: a blackboard
-// lives as long as a member is in its group.
+// A group's blackboard carries data that members exchange without a reduction: each member writes its part
+// when it starts a bucket, and reads when the bucket ends, because then all have written. Invariant: a
+// blackboard lives as long as a member is in its group.
 #pragma once
 
 #include <functional>

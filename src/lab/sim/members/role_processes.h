@@ -1,7 +1,7 @@
 // Servers and workers as members of the job: they start, join, send heartbeats, join again and end.
 //
-// What their machines want done is executed by others (executor.h). Invariant: a process is in the table
-// from its start to its end, and its machine is that of its incarnation.
+// The executor carries out the machines' actions (executor.h). Invariant: a process is in the table from its
+// start to its end, and its machine is that of its incarnation.
 #pragma once
 
 #include <functional>

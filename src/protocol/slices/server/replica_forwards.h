@@ -3,13 +3,11 @@
 //
 // Invariants:
 // - Nothing that the replica may lack is said to anybody: a reply, a save and a decision wait until its
-// number
-//   is acknowledged, and it is the replica's server that reports the ledger. So the replica can take the
-//   primary's place at any moment.
+//   number is acknowledged, and it is the replica's server that reports the ledger. So the replica can take
+//   the primary's place at any moment.
 // - Only the coordinator ends the wait, by an order without the replica. A primary that decided by itself
-// could
-//   answer what a replica lacks that has taken its place meanwhile. Such a replica refuses what the former
-//   primary forwards: its epoch is over.
+//   could answer what a replica lacks that has taken its place meanwhile. Such a replica refuses what the
+//   former primary forwards: its epoch is over.
 // - Numbers of a link are 1, 2, … without gaps. After a failure the link is lost for good, and with it its
 //   replicas; the next epoch has a new link.
 //
