@@ -53,8 +53,13 @@ TEST(CpuTimeOf, OfAnotherProcess) {
   kill(child, SIGSTOP);
   int status = 0;
   waitpid(child, &status, WUNTRACED);
-  const Duration used = CpuTimeOf(child);
-  EXPECT_EQ(CpuTimeOf(child), used);
+  // A stopped child is reported before it has left its processor.
+  Duration used = CpuTimeOf(child);
+  EXPECT_TRUE(WaitFor([&] {
+    const Duration before = used;
+    used = CpuTimeOf(child);
+    return used == before;
+  }));
   kill(child, SIGKILL);
   waitpid(child, &status, 0);
   EXPECT_EQ(CpuTimeOf(child), Duration::zero());
