@@ -138,7 +138,7 @@ class Alone {
  public:
   explicit Alone(const job::Job& job)
       : job_(job), parameters_(job.Slices()), trainer_(*job.model, parameters_, Kernels()) {
-    auto source = job.stream.Open();
+    auto source = job.stream->Open();
     Check(source.status());
     reader_.emplace(std::move(*source), job.schema);
     split_.lease.cut = {.end = uint64_t{job.batch_size} * job.split_batches,

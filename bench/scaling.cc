@@ -89,7 +89,7 @@ class Alone {
  public:
   explicit Alone(const job::Job& job)
       : job_(job), parameters_(job.Slices()), trainer_(*job.model, parameters_, Kernels()) {
-    auto source = job.stream.Open();
+    auto source = job.stream->Open();
     if (!source.ok()) throw std::runtime_error(source.status().ToString());
     reader_.emplace(std::move(*source), job.schema);
     split_.lease.cut = {.end = uint64_t{job.batch_size} * job.split_batches,

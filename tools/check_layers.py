@@ -32,6 +32,8 @@ KEPT_BY = [
     (re.compile(r"boost/"), "net/http"),
     (re.compile(r"curl/"), "net/http_client"),
 ]
+# A kind of source is known to its own files alone: all others ask job::StreamSpec.
+SOURCES = [(re.compile(r"(stream/kafka/|job/input/kafka_)"), ("stream/kafka/", "job/input/kafka_"))]
 # The core: bytes and time are passed in, so these folders may not use threads, sockets, files or clocks.
 PURE = ("base", "base/fields", "compute/tensor", "compute/graph", "compute/ops", "compute/optim", "compute/nn", "protocol",
         "protocol/topology", "net/frames")
@@ -196,6 +198,9 @@ def check_file(src, path, layers, used, errors):
         for pattern, owner in KEPT_BY:
             if pattern.match(target) and not relative.as_posix().startswith(owner + "/"):
                 errors.append(f"{where}: only {owner} may include {target}")
+        for pattern, owners in SOURCES:
+            if pattern.match(target) and not relative.as_posix().startswith(owners):
+                errors.append(f"{where}: only {' and '.join(owners)}* may include {target}")
         if bracket == "<":
             if folder in PURE and not is_test and IMPURE.match(target):
                 errors.append(f"{where}: <{target}> in {folder}, which may not use threads, sockets or files")

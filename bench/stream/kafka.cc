@@ -136,7 +136,7 @@ class Stopwatch {
 
 // Reads splits of all partitions in turn, as the only worker of a job would, until `events` are decoded.
 Reading Decode(const job::Job& job, uint64_t events) {
-  auto source = job.stream.Open();
+  auto source = job.stream->Open();
   Check(source.status());
   auto ranges = (*source)->Ranges();
   Check(ranges.status());

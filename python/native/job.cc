@@ -53,7 +53,7 @@ Json DescribeJob(const job::Job& job) {
           {"task", kTasks[static_cast<size_t>(model.task())]},
           {"parameters", model.parameters()},
           {"model", model.ToString()},
-          {"stream", job.stream.Describe()},
+          {"stream", job.stream->Describe()},
           {"optimizer", optim::Name(job.optimizer.kind)},
           {"strategy", protocol::Name(job.strategy.kind)},
           {"batch_size", job.batch_size},
@@ -81,7 +81,7 @@ PyObject* DescribeJob(PyObject*, PyObject* args) {
       const WithoutLock without;
       const job::Job job = job::Job::Load(source, overrides);
       // Topics may be made later.
-      if (job.stream.files() != nullptr) job::CheckReadable(job);
+      if (job.stream->files() != nullptr) job::CheckReadable(job);
       text = DescribeJob(job).dump();
     }
     return ToPython(text);

@@ -65,9 +65,9 @@ std::optional<stream::Schema> ReadSchema(const PeekOptions& a) {
 }
 
 int RunPeek(const PeekOptions& a) {
-  const job::StreamSpec topic = ReadTopic(a.topic);
+  const job::AnyStream topic = ReadTopic(a.topic);
   const std::optional<stream::Schema> schema = ReadSchema(a);
-  const auto source = OrThrow(topic.Open());
+  const auto source = OrThrow(topic->Open());
   const auto there = OrThrow(source->Ranges());
   stream::RecordPrinter::Options look{.json = a.json, .width = ScreenWidth()};
   uint64_t records = 0;
@@ -76,10 +76,11 @@ int RunPeek(const PeekOptions& a) {
     look.last_offset = std::max(look.last_offset, range.end);
   }
   auto plan = stream::PlanPeek(there, Plan(a));
-  if (!plan.ok()) throw std::invalid_argument(topic.Describe() + ": " + plan.status().message());
+  if (!plan.ok()) throw std::invalid_argument(topic->Describe() + ": " + plan.status().message());
   if (!a.json) {
-    std::printf("%s: %s, %s records\n%s", topic.Describe().c_str(), Plural(there.size(), "partition").c_str(),
-                report::Grouped(records).c_str(), plan->empty() ? "" : "\n");
+    std::printf("%s: %s, %s records\n%s", topic->Describe().c_str(),
+                Plural(there.size(), "partition").c_str(), report::Grouped(records).c_str(),
+                plan->empty() ? "" : "\n");
   }
   stream::RecordPrinter printer(schema ? &*schema : nullptr, look);
   stream::RecordBatch batch;

@@ -173,10 +173,10 @@ int Submit(const PoolArguments& a) {
   request.payload.data = a.data.empty() ? "" : AbsolutePathOrThrow(a.data);
   request.payload.workers = ToString(protocol::WorkerRange{job.workers, job.max_workers});
   request.wait = a.wait;
-  request.payload.bots = job.stream.bots() != nullptr;
+  request.payload.bots = job.stream->bots() != nullptr;
   if (job.checkpoint_to) {
     // Another host has neither files of this one nor the embedded log.
-    if (job.stream.kafka()) request.spec.bucket = object_store::Location(*job.checkpoint_to);
+    if (job.stream->traits().remote) request.spec.bucket = object_store::Location(*job.checkpoint_to);
     for (const char* variable : pool::kSentVariables) {
       if (const char* value = std::getenv(variable)) request.payload.environment[variable] = value;
     }

@@ -74,13 +74,13 @@ class Progress {
   const bool live_;
 };
 
-std::unique_ptr<stream::TopicWriter> OpenWriter(const PublishOptions& a, const job::StreamSpec& topic) {
-  const Status made = topic.Create(a.partitions);
+std::unique_ptr<stream::TopicWriter> OpenWriter(const PublishOptions& a, const job::AnyStream& topic) {
+  const Status made = topic->Create(a.partitions);
   // A user who may not create topics may write to an existing one.
   if (!made.ok() && made.code() != Code::kPermissionDenied) Throw(made);
-  auto writer = OrThrow(topic.OpenWriter());
+  auto writer = OrThrow(topic->OpenWriter());
   if (a.partitions > 0 && writer->partitions() != a.partitions) {
-    throw std::invalid_argument(topic.Describe() + " has " + std::to_string(writer->partitions()) +
+    throw std::invalid_argument(topic->Describe() + " has " + std::to_string(writer->partitions()) +
                                 " partitions, not " + std::to_string(a.partitions) +
                                 "; go without --partitions");
   }
@@ -101,7 +101,7 @@ int RunPublish(PublishOptions a) {
     if (!a.rows.delimiter) throw std::invalid_argument("--" + stream::WhyNoDelimiter(a.delimiter));
   }
   if (a.header || a.no_header) a.rows.header = a.header;
-  const job::StreamSpec topic = ReadTopic(a.topic);
+  const job::AnyStream topic = ReadTopic(a.topic);
   const auto rows = stream::OpenRows(a.rows);
   if (!rows.ok()) Throw(rows.status());
   const auto writer = OpenWriter(a, topic);
@@ -139,7 +139,7 @@ int RunPublish(PublishOptions a) {
       all ? "" : (" of " + report::Grouped(total)).c_str(), BytesText(done.bytes).c_str(), seconds,
       report::Grouped(static_cast<uint64_t>(static_cast<double>(done.records) / std::max(seconds, 1e-3)))
           .c_str(),
-      topic.Describe().c_str(), writer->partitions());
+      topic->Describe().c_str(), writer->partitions());
   std::fflush(stdout);
   ThrowIfError(status);
   return all ? 0 : ExitStatus::kInterrupted;

@@ -18,12 +18,12 @@ constexpr uint64_t kRowsOfATopic = 100'000;
 
 Result<stream::Inspection> InspectTopic(const TopicOptions& options, stream::InspectOptions inspect,
                                         stream::ProposeOptions* proposal) {
-  const job::StreamSpec topic = ReadTopic(options);
-  LEAT_ASSIGN_OR_RETURN(const auto source, topic.Open());
+  const job::AnyStream topic = ReadTopic(options);
+  LEAT_ASSIGN_OR_RETURN(const auto source, topic->Open());
   if (inspect.rows == 0) inspect.rows = kRowsOfATopic;
-  proposal->path = topic.Describe();
+  proposal->path = topic->Describe();
   proposal->stream = StreamConfig(options).Without("labels").ToYaml();
-  return stream::Inspect(topic.Describe(), *source, inspect);
+  return stream::Inspect(topic->Describe(), *source, inspect);
 }
 
 }  // namespace
@@ -60,7 +60,7 @@ void AddSchemaCommand(CLI::App& app, int* result) {
     options.csv = stream::KnownFrom(a->csv, "--");
     if (a->header || a->no_header) options.header = a->header;
     if (a->file.empty() && a->topic.topic.empty() && a->topic.job.empty())
-      throw std::invalid_argument("schema needs a file, or --topic with --kafka or --log");
+      throw std::invalid_argument("schema needs a file, or --topic with " + PlaceOptions());
     stream::ProposeOptions proposal{.path = a->file, .stream = "", .label = a->label};
     const auto inspection =
         a->file.empty() ? InspectTopic(a->topic, options, &proposal) : stream::Inspect(a->file, options);

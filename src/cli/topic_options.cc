@@ -1,66 +1,56 @@
 #include "cli/topic_options.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "job/job.h"
-#include "stream/kafka/kafka_client.h"
 
 namespace leat {
-namespace {
-
-constexpr const char* kOrigin = "command line";
-
-// NAME=VALUE, where VALUE may say where the value is: env:VARIABLE or file:PATH.
-Config WithSetting(const Config& kafka, const std::string& setting) {
-  const size_t equals = setting.find('=');
-  if (equals == std::string::npos || equals == 0)
-    throw std::invalid_argument("--kafka-setting '" + setting + "' is not NAME=VALUE");
-  const std::string name = setting.substr(0, equals), value = setting.substr(equals + 1);
-  for (const std::string where : {"env", "file"}) {
-    if (value.starts_with(where + ":"))
-      return kafka.With(name, Config::EmptyMap(kOrigin).With(where, value.substr(where.size() + 1)));
-  }
-  if (stream::IsKafkaSecret(name)) {
-    throw std::invalid_argument("--kafka-setting " + name +
-                                ": others can see a secret on a command line; say where it is: " + name +
-                                "=env:VARIABLE or " + name + "=file:PATH");
-  }
-  return kafka.With(name, value);
-}
-
-}  // namespace
 
 std::vector<CLI::Option*> AddTopicOptions(CLI::App* command, TopicOptions* options) {
-  auto* topic = command->add_option("--topic", options->topic, "name of the topic");
-  auto* kafka = command->add_option("--kafka", options->kafka,
-                                    "the topic is in Kafka, with these brokers: HOST:PORT,HOST:PORT");
-  command
-      ->add_option(
-          "--kafka-setting", options->settings,
-          "a setting of librdkafka, NAME=VALUE; env:VARIABLE or file:PATH as VALUE says where a secret is")
-      ->allow_extra_args(false)
-      ->needs(kafka);
-  auto* log =
-      command->add_option("--log", options->log, "the topic is in the embedded log in this directory");
+  for (const job::StreamKind* kind : job::TopicKinds()) options->places.push_back({kind, {}, {}});
+  std::vector<CLI::Option*> named = {command->add_option("--topic", options->topic, "name of the topic")};
+  for (TopicOptions::Place& place : options->places) {
+    const job::TopicOption& topic = *place.kind->topic;
+    CLI::Option* option = command->add_option(topic.name(), place.value, topic.help);
+    if (topic.setting != nullptr) {
+      command->add_option(topic.setting, place.settings, topic.setting_help)
+          ->allow_extra_args(false)
+          ->needs(option);
+    }
+    for (size_t i = 1; i < named.size(); ++i) option->excludes(named[i]);
+    named.push_back(option);
+  }
   auto* job = command->add_option("--job", options->job, "the topic is the one that this job file reads");
-  job->check(CLI::ExistingFile)->excludes(kafka)->excludes(log)->excludes(topic);
-  log->excludes(kafka);
-  return {topic, kafka, log, job};
+  job->check(CLI::ExistingFile);
+  for (CLI::Option* option : named) job->excludes(option);
+  named.push_back(job);
+  return named;
+}
+
+std::string PlaceOptions() {
+  std::string names;
+  for (const job::StreamKind* kind : job::TopicKinds())
+    names += (names.empty() ? "" : " or ") + kind->topic->name();
+  return names;
 }
 
 Config StreamConfig(const TopicOptions& options) {
   if (!options.job.empty()) return Config::ParseFile(options.job).At("stream");
-  if (options.kafka.empty() && options.log.empty())
-    throw std::invalid_argument("where is the topic? --kafka BROKERS, --log DIR or --job FILE");
+  const auto place =
+      std::ranges::find_if(options.places, [](const auto& option) { return !option.value.empty(); });
+  if (place == options.places.end()) {
+    std::string all;
+    for (const auto& [kind, value, settings] : options.places)
+      all += (all.empty() ? "" : ", ") + kind->topic->name() + " " + kind->topic->value;
+    throw std::invalid_argument("where is the topic? " + all + " or --job FILE");
+  }
   if (options.topic.empty()) throw std::invalid_argument("which topic? --topic NAME");
-  const Config stream = Config::EmptyMap(kOrigin).With("topic", options.topic);
-  if (!options.log.empty()) return stream.With("log", options.log);
-  Config kafka = Config::EmptyMap(kOrigin).With("bootstrap.servers", options.kafka);
-  for (const std::string& setting : options.settings) kafka = WithSetting(kafka, setting);
-  return stream.With("kafka", kafka);
+  const Config stream = Config::EmptyMap("command line").With("topic", options.topic);
+  return place->kind->topic->add(stream, place->value, place->settings);
 }
 
-job::StreamSpec ReadTopic(const TopicOptions& options) {
+job::AnyStream ReadTopic(const TopicOptions& options) {
   job::StreamPaths paths;
   const Config stream = StreamConfig(options);
   if (!options.job.empty()) {
@@ -71,11 +61,13 @@ job::StreamSpec ReadTopic(const TopicOptions& options) {
       paths = {.data = resolved.String("data", ""), .directory = resolved.String("directory", "")};
     }
     if (stream.Has("files")) stream.Fail("this stream is files; a topic is needed");
-    if (!stream.Has("kafka") && !stream.Has("log") && paths.directory.empty())
+    const bool placed = std::ranges::any_of(job::TopicKinds(),
+                                            [&](const auto* kind) { return stream.Has(kind->topic->key); });
+    if (!placed && paths.directory.empty())
       stream.Fail("its topic is in the job's directory: take the job.yaml there, or --log and --topic");
   }
-  job::StreamSpec topic = job::StreamFromConfig(stream, paths);
-  if (topic.kafka() != nullptr) topic.kafka()->labels.reset();  // it is about the events alone
+  job::AnyStream topic = job::StreamFromConfig(stream, paths);
+  topic->DropLateLabels();  // a command reads the events alone
   return topic;
 }
 

@@ -18,7 +18,7 @@ Config WithoutRegistry(const Config& schema, const stream::Schema& parsed) {
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> Job::Identity() const {
-  const SourceIdentity source = stream.Identity();
+  const SourceIdentity source = stream->Identity();
   const std::string slots = Joined(optim::SlotNames(ServerOptimizer()));
   return {{"seed", std::to_string(seed)},
           {"model", config.At("model").ToYaml()},

@@ -25,7 +25,7 @@ protocol::CutRules Job::Cuts() const {
   rules.batch_size = batch_size;
   rules.split_batches = split_batches;
   rules.shuffle_seed = shuffle ? Mix(seed, HashName("shuffle")) | 1 : 0;
-  rules.epochs = stream.epochs;
+  rules.epochs = stream->epochs;
   rules.run = strategy.run();
   // All that decides which events an index means.
   rules.hash = Mix(Mix(Mix(Mix(batch_size, split_batches), rules.run), rules.shuffle_seed), schema.hash());
@@ -42,11 +42,10 @@ optim::OptimizerConfig Job::ServerOptimizer() const {
   return average;
 }
 
-StreamSpec Job::StreamIn(const std::string& zone) const {
-  StreamSpec its = stream;
-  if (KafkaStream* const kafka = its.kafka(); kafka != nullptr && !zone.empty())
-    kafka->options.settings.try_emplace("client.rack", zone);
-  return its;
+AnyStream Job::StreamIn(const std::string& zone) const {
+  AnyStream near = stream;
+  if (!zone.empty()) near->ReadNear(zone);
+  return near;
 }
 
 protocol::PlacementReport Job::PlacementPlan() const {

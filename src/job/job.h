@@ -114,7 +114,7 @@ struct DebugSpec {
 struct Job {
   std::string name;
   uint64_t seed = 1;
-  StreamSpec stream;
+  AnyStream stream;
   stream::Schema schema;
   std::shared_ptr<const nn::Model> model;
   optim::OptimizerConfig optimizer;
@@ -187,9 +187,10 @@ struct Job {
   // job of FromFiles or Load.
   std::string Found() const;
 
-  // The stream, read from the copies in this zone if it is a topic of Kafka whose brokers have racks named as
-  // zones (client.rack), unless the job says where to read from. Empty: from the leaders.
-  StreamSpec StreamIn(const std::string& zone) const;
+  // The stream, read from the copies in this zone if its source knows where copies are (a topic of Kafka
+  // whose brokers have racks named as zones), unless the job says where to read from. Empty: from the
+  // leaders.
+  AnyStream StreamIn(const std::string& zone) const;
   // Workers report the scores of every batch.
   bool reports_batches() const { return fading || drift; }
   // `kernels` with this machine's devices and the job's threads. Throws if the job needs more devices than
@@ -209,8 +210,8 @@ struct Job {
   stream::FileSourceOptions EvaluationFiles() const;
   // The job with these identities, also in its tree.
   Job WithInputs(std::vector<std::string> identities) const;
-  // For a job that reads from Kafka: with these bounds, also in its tree.
-  Job WithBounds(const KafkaStream::Bounds& bounds) const;
+  // The job with these bounds of its stream, also in its tree.
+  Job WithBounds(const StreamBounds& bounds) const;
   // Returns ok if this host has the stream's input, with the job's identities. Otherwise kNotFound or
   // kPermissionDenied with the missing input, or kFailedPrecondition with the difference.
   Status CheckInputs() const;
@@ -226,7 +227,7 @@ struct Job {
 };
 
 // The `resolved` section with these bounds.
-Config WithKafkaBounds(Config resolved, const KafkaStream::Bounds& bounds);
+Config WithStreamBounds(Config resolved, const StreamBounds& bounds);
 // The assets that the `resolved` section of a job names: the copies in its directory, if they are there.
 std::vector<Asset> ReadAssets(const Config& resolved);
 // The paths of the files that a model is built from, in a job that FromConfig has accepted.

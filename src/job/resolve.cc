@@ -69,7 +69,7 @@ void KeepOverrides(const Job& saved, JobOverrides* overrides) {
     overrides->max_workers = saved.max_workers;
   }
   if (overrides->servers == 0) overrides->servers = saved.servers;
-  const stream::BotsConfig* bots = saved.stream.bots();
+  const stream::BotsConfig* bots = saved.stream->bots();
   if (bots == nullptr) return;
   if (!overrides->rate) overrides->rate = bots->rate;
   if (overrides->events == 0) overrides->events = bots->events;
@@ -79,14 +79,14 @@ void KeepOverrides(const Job& saved, JobOverrides* overrides) {
 std::optional<char> DetectDelimiter(const Config& config, const std::string& data,
                                     std::vector<std::string>* notes) {
   if (!config.Has("stream") || !config.Has("schema")) return std::nullopt;
-  const StreamSpec stream = StreamFromConfig(config.At("stream"), {.data = data, .directory = ""});
-  const FileStream* files = stream.files();
-  if (files == nullptr || files->options.format != "csv") return std::nullopt;
+  const AnyStream stream = StreamFromConfig(config.At("stream"), {.data = data, .directory = ""});
+  const stream::FileSourceOptions* files = stream->files();
+  if (files == nullptr || files->format != "csv") return std::nullopt;
   const auto schema = stream::Schema::FromConfig(config.At("schema"));
   if (schema.format != stream::Schema::Format::kCsv || schema.delimiter_set) return std::nullopt;
-  const auto found = FindDelimiter(files->options, schema);
+  const auto found = FindDelimiter(*files, schema);
   if (!found) return std::nullopt;
-  const std::string path = files->options.paths.front();
+  const std::string path = files->paths.front();
   const std::string delimiter = stream::DelimiterName(found->character);
   notes->push_back(found->columns > 1 ? path + ": delimiter " + delimiter + " found, " +
                                             std::to_string(found->columns) + " columns"
@@ -100,7 +100,7 @@ struct Start {
   JobOverrides overrides;
   std::optional<char> delimiter;     // the resumed job's
   std::vector<Asset> assets;         // the resumed job's
-  KafkaStream::Bounds bounds;        // the resumed job's
+  StreamBounds bounds;               // the resumed job's
   stream::Schema schema;             // the resumed job's: its files' content, and additions to its folder
   uint32_t lanes = 0;                // the resumed job's; 0: it has none
   std::optional<Config> readings;    // the resumed job's list in its section `resolved`
@@ -123,7 +123,7 @@ Start Read(const JobSource& source, const JobOverrides& given) {
   JobOverrides overrides = given;
   std::optional<char> delimiter;
   std::vector<Asset> assets;
-  KafkaStream::Bounds bounds;
+  StreamBounds bounds;
   stream::Schema schema;
   uint32_t lanes = 0;
   std::optional<Config> readings, columns;
@@ -139,8 +139,7 @@ Start Read(const JobSource& source, const JobOverrides& given) {
     assets = saved.assets;
     schema = saved.schema;
     if (saved.strategy.stepped()) lanes = saved.made_lanes > 0 ? saved.made_lanes : saved.strategy.lanes;
-    if (const KafkaStream* kafka = saved.stream.kafka(); kafka != nullptr)
-      bounds = {.start = kafka->options.start, .end = kafka->options.end};
+    bounds = saved.stream->bounds();
     if (saved.config.At(kResolved).Has("readings")) readings = saved.config.At(kResolved).At("readings");
     trained = saved.inputs;
     if (!config) {
@@ -175,8 +174,8 @@ Config WithLanes(const Config& resolved, uint32_t lanes) {
 // The section `resolved` of a job that begins so.
 Config ResolvedOf(const Start& start) {
   Config resolved = WithSchemaFiles(
-      WithKafkaBounds(WithAssets(WithLanes(Resolved(start.overrides), start.lanes), start.assets),
-                      start.bounds),
+      WithStreamBounds(WithAssets(WithLanes(Resolved(start.overrides), start.lanes), start.assets),
+                       start.bounds),
       start.schema);
   if (start.readings) resolved = resolved.With("readings", *start.readings);
   if (start.columns) resolved = resolved.With("columns", *start.columns);
@@ -197,8 +196,8 @@ Config WithFound(Config resolved, const std::string& found) {
 
 // The columns are stored, since roles on other machines may not have the files.
 void StoreColumns(Job* job) {
-  const FileStream* files = job->stream.files();
-  if (files == nullptr || !files->options.header) return;
+  const stream::FileSourceOptions* files = job->stream->files();
+  if (files == nullptr || !files->header) return;
   job->config = job->config.With(kResolved, job->config.At(kResolved).With("columns", job->schema.columns));
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/testing.h"
+#include "job/input/log_stream.h"
 #include "job/input/readable.h"
 #include "job/job.h"
 #include "job/resume.h"
@@ -31,14 +32,14 @@ std::string Described(const Job& job) {
   text << job.name << " " << job.seed << " " << Name(g.kind) << " " << g.lanes << " " << g.backup << " "
        << g.staleness << " " << g.staleness_aware << " " << g.n_push << " " << g.n_fetch << " " << g.period
        << " " << g.momentum << " " << g.sum << " " << g.deterministic << " " << g.mpi << "\n"
-       << s.epochs << "\n";
-  if (const LogStream* log = s.log(); log != nullptr) {
-    text << log->topic << " " << log->directory << " " << log->options.partitions << " "
+       << s->epochs << "\n";
+  if (const auto* log = As<LogStream>(s); log != nullptr) {
+    text << log->topic << " " << log->where << " " << log->options.partitions << " "
          << log->options.retention_bytes << " " << log->options.retention_time.count() << " " << log->live
          << "\n";
   }
-  if (s.files() != nullptr) files(s.files()->options);
-  if (const auto* bots = s.bots(); bots != nullptr)
+  if (s->files() != nullptr) files(*s->files());
+  if (const auto* bots = s->bots(); bots != nullptr)
     text << bots->events << " " << bots->rate << " " << bots->customers << " " << bots->seed << "\n";
   text << job.schema.hash() << " " << job.schema.features() << " " << job.schema.classes() << " "
        << job.schema.labels() << "\n"
@@ -116,14 +117,14 @@ TEST_F(LoadTest, WhatTheCommandLineSaysGoesFirst) {
   EXPECT_EQ(job.workers, 7u);
   EXPECT_EQ(job.servers, 6u);
   EXPECT_EQ(job.max_servers, 6u) << "slices for all of them";
-  EXPECT_EQ(job.stream.bots()->rate, 1234567.25);
-  EXPECT_EQ(job.stream.bots()->events, 98765u);
+  EXPECT_EQ(job.stream->bots()->rate, 1234567.25);
+  EXPECT_EQ(job.stream->bots()->events, 98765u);
   const auto here = std::filesystem::current_path();
   EXPECT_EQ(job.directory, (here / "here").string());
   EXPECT_EQ(job.data, (here / "data").string());
   EXPECT_EQ(job.evaluate->paths[0], (here / "data/a.csv").string());
-  EXPECT_EQ(job.stream.log()->directory, (here / "data/elsewhere").string());
-  EXPECT_EQ(Job::Load({.text = kFullJob}, {.rate = 0}).stream.bots()->rate, 0) << "as fast as it goes";
+  EXPECT_EQ(job.stream->directory(), (here / "data/elsewhere").string());
+  EXPECT_EQ(Job::Load({.text = kFullJob}, {.rate = 0}).stream->bots()->rate, 0) << "as fast as it goes";
 }
 
 TEST_F(LoadTest, PathsAreThoseOfTheMomentItWasStarted) {
@@ -131,7 +132,7 @@ TEST_F(LoadTest, PathsAreThoseOfTheMomentItWasStarted) {
   const auto here = std::filesystem::current_path();
   EXPECT_EQ(job.data, here.string());
   EXPECT_EQ(job.evaluate->paths[1], (here / "b.csv").string());
-  EXPECT_EQ(Job::Load({.text = kSmallJob}, {.directory = directory_.path()}).stream.log()->directory,
+  EXPECT_EQ(Job::Load({.text = kSmallJob}, {.directory = directory_.path()}).stream->directory(),
             directory_ / "log");
 }
 
@@ -210,8 +211,8 @@ TEST_F(LoadTest, AResumedJobIsAsItWasUnlessSaidOtherwise) {
   const Job other = Job::Load({.resume = where}, {.workers = 1, .servers = 2, .rate = 0, .events = 888});
   EXPECT_EQ(other.workers, 1u);
   EXPECT_EQ(other.servers, 2u);
-  EXPECT_EQ(other.stream.bots()->rate, 0);
-  EXPECT_EQ(other.stream.bots()->events, 888u);
+  EXPECT_EQ(other.stream->bots()->rate, 0);
+  EXPECT_EQ(other.stream->bots()->events, 888u);
   EXPECT_EQ(other.Slices(), first.Slices()) << "slices are fixed when the job is created";
   EXPECT_EQ(Job::Load({.resume = where}, {.servers = 30}).Slices(), first.Slices());
   ExpectRoundTrip(other);
@@ -289,7 +290,7 @@ TEST_F(LoadTest, AFileBesideAResumedJobHasTheWord) {
   const Job job = Job::Load({.file = file, .resume = where}, {});
   EXPECT_EQ(job.optimizer.learning_rate, 0.5f);
   EXPECT_EQ(job.servers, 2u);
-  EXPECT_EQ(job.stream.bots()->rate, 1000);
+  EXPECT_EQ(job.stream->bots()->rate, 1000);
   EXPECT_EQ(job.directory, where);
   EXPECT_EQ(job.data, "/somewhere") << "its data has not moved";
   EXPECT_EQ(job.Slices(), first.Slices());
@@ -311,8 +312,8 @@ TEST_F(LoadTest, DirectoriesOfEarlierVersionsAreResumed) {
     EXPECT_EQ(job.workers, 5u);
     EXPECT_EQ(job.servers, 6u);
     EXPECT_EQ(job.max_servers, 7u);
-    EXPECT_EQ(job.stream.bots()->rate, 12.5);
-    EXPECT_EQ(job.stream.bots()->events, 777u);
+    EXPECT_EQ(job.stream->bots()->rate, 12.5);
+    EXPECT_EQ(job.stream->bots()->events, 777u);
     EXPECT_EQ(job.Identity(), Parse(kFullJob).Identity());
     CheckResumable(job);
     ExpectRoundTrip(job);

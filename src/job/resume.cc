@@ -10,8 +10,6 @@
 namespace leat::job {
 namespace {
 
-constexpr Duration kNewLeader = std::chrono::seconds(30);
-
 // By partition: every offset below may have been used by the job.
 std::vector<uint64_t> UsedOffsets(const protocol::RecoveredState& restored, size_t partitions) {
   std::vector<uint64_t> used(partitions, 0);
@@ -45,16 +43,17 @@ std::vector<uint64_t> UsedOffsets(const protocol::RecoveredState& restored, size
 // Records that retention has removed although the job has not trained them.
 void CheckNotExpired(const Job& job, const protocol::RecoveredState& restored,
                      const stream::PartitionRange& range) {
-  const KafkaStream* kafka = job.stream.kafka();
-  const bool refused = kafka != nullptr ? kafka->fail_on_data_loss : job.stream.log() != nullptr;
-  if (!refused || !restored.manifest || range.partition >= restored.manifest->watermark.size()) return;
+  const Loss expired = job.stream->loss_rules().expired;
+  if (expired == Loss::kAccepted || !restored.manifest ||
+      range.partition >= restored.manifest->watermark.size())
+    return;
   const uint64_t trained = restored.manifest->watermark[range.partition].offset;
   if (trained >= range.begin) return;
   throw std::invalid_argument(
-      job.stream.Describe() + " partition " + std::to_string(range.partition) + " begins at offset " +
+      job.stream->Describe() + " partition " + std::to_string(range.partition) + " begins at offset " +
       std::to_string(range.begin) + ", but job '" + job.name + "' has trained only the records before " +
       std::to_string(trained) + ": " + std::to_string(range.begin - trained) + " records have expired" +
-      (kafka != nullptr ? "; 'fail_on_data_loss: false' continues without them" : ""));
+      (expired == Loss::kRefusedBySetting ? "; 'fail_on_data_loss: false' continues without them" : ""));
 }
 
 std::string ReadText(const std::string& directory) {
@@ -81,7 +80,7 @@ std::string Settings(const Job& job) {
   }
   for (const uint32_t count : {job.workers, job.max_workers, job.servers, job.max_servers})
     text += std::to_string(count) + " ";
-  if (const stream::BotsConfig* bots = job.stream.bots(); bots != nullptr)
+  if (const stream::BotsConfig* bots = job.stream->bots(); bots != nullptr)
     text += std::to_string(bots->rate) + " " + std::to_string(bots->events);
   return text;
 }
@@ -134,21 +133,22 @@ void CheckNoDataLoss(const Job& job, const protocol::RecoveredState& restored, s
                      Time now, std::optional<Time>* short_since,
                      std::vector<stream::PartitionRange>* ranges) {
   const auto used = UsedOffsets(restored, ranges->size());
+  const LossRules rules = job.stream->loss_rules();
   for (size_t p = 0; p < ranges->size(); ++p) {
     stream::PartitionRange& range = (*ranges)[p];
     CheckNotExpired(job, restored, range);
     if (range.end >= used[p]) continue;
-    const LogStream* log = job.stream.log();
-    if (log == nullptr || log->fail_on_data_loss) {
-      const std::string found = job.stream.Describe() + " partition " + std::to_string(range.partition) +
+    if (rules.shortened != Loss::kAccepted) {
+      const std::string found = job.stream->Describe() + " partition " + std::to_string(range.partition) +
                                 " ends at offset " + std::to_string(range.end) + ", but job '" + job.name +
                                 "' has used the offsets before " + std::to_string(used[p]);
       if (!*short_since) *short_since = now;
-      if (job.stream.kafka() != nullptr && now - **short_since < kNewLeader)
+      if (now - **short_since < rules.leader_change)
         Throw({Code::kUnavailable, found + ": its leader may be new, and is asked again"});
-      throw std::invalid_argument(
-          found + ": records are lost" +
-          (log != nullptr ? "; 'fail_on_data_loss: false' continues without them" : ""));
+      throw std::invalid_argument(found + ": records are lost" +
+                                  (rules.shortened == Loss::kRefusedBySetting
+                                       ? "; 'fail_on_data_loss: false' continues without them"
+                                       : ""));
     }
     if (const Status advanced = source.Advance(range.partition, used[p]); !advanced.ok()) Throw(advanced);
     range.end = used[p];

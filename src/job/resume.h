@@ -33,9 +33,9 @@ bool SameAsStored(const Job& job);
 
 // Throws if a partition ends before an offset that the checkpoint or the journal names: new records would get
 // offsets that count as trained. If the job sets `fail_on_data_loss: false`, empty records take the lost
-// offsets instead, and `ranges` is updated. A broker of Kafka that has just become a partition's leader may
-// not know yet how far it goes: for 30 s since `short_since`, which this function sets and clears, the error
-// is a StatusError with kUnavailable.
+// offsets instead, and `ranges` is updated. A server that has just become a partition's leader may
+// not know yet how far it goes: for LossRules::leader_change since `short_since`, which this function sets
+// and clears, the error is a StatusError with kUnavailable.
 void CheckNoDataLoss(const Job& job, const protocol::RecoveredState& restored, stream::Source& source,
                      Time now, std::optional<Time>* short_since, std::vector<stream::PartitionRange>* ranges);
 

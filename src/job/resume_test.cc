@@ -5,6 +5,7 @@
 
 #include "base/exit_status.h"
 #include "job/testing.h"
+#include "stream/log/log.h"
 #include "stream/log/log_writer.h"
 
 namespace leat::job {
@@ -40,7 +41,7 @@ class DataLossTest : public ::testing::Test {
         Replaced(kSmallJob, "partitions: 2",
                  std::string("partitions: 2, fail_on_data_loss: ") + (fail_on_data_loss ? "true" : "false"));
     const Job job = Job::Load({.text = text}, {.directory = directory_.path()});
-    auto source = job.stream.Open();
+    auto source = job.stream->Open();
     EXPECT_TRUE(source.ok());
     ranges_ = *(*source)->Ranges();
     return Mistake([&] { CheckNoDataLoss(job, restored, **source, now_, &short_since_, &ranges_); });
@@ -71,7 +72,7 @@ TEST_F(DataLossTest, ANewLeaderOfKafkaIsAskedAgainForAWhile) {
   const Job job = Job::Load({.text = Replaced(kSmallJob, "{topic: events,",
                                               "{topic: events, kafka: {bootstrap.servers: \"b:9092\"},")},
                             {.directory = directory_.path()});
-  ASSERT_NE(job.stream.kafka(), nullptr);
+  ASSERT_TRUE(job.stream->traits().remote);
   auto its_source = stream::EmbeddedLog::OpenSource(directory_ / "log", "events");
   ASSERT_TRUE(its_source.ok());
   const auto code_at = [&](int seconds, uint64_t end) -> Code {
@@ -97,7 +98,7 @@ TEST_F(DataLossTest, ANewLeaderOfKafkaIsAskedAgainForAWhile) {
 TEST_F(DataLossTest, ALogThatBeginsBehindTheCheckpointIsRefused) {
   EXPECT_EQ(MistakeOf(With(20, 0, 20)), "");
   const Job job = Job::Load({.text = kSmallJob}, {.directory = directory_.path()});
-  auto source = job.stream.Open();
+  auto source = job.stream->Open();
   ASSERT_TRUE(source.ok());
   ranges_[1].begin = 20;
   EXPECT_EQ(Mistake([&] { CheckNoDataLoss(job, With(20, 0, 20), **source, now_, &short_since_, &ranges_); }),
@@ -121,7 +122,7 @@ TEST_F(DataLossTest, FilesAreNeverAdvanced) {
   directory_.Write("b.csv", "x,y\n3,4\n");
   directory_.Write("c.csv", "x,y\n");
   const Job job = Job::Load({.text = kCsvJob}, {.data = directory_.path(), .directory = directory_.path()});
-  auto source = job.stream.Open();
+  auto source = job.stream->Open();
   ASSERT_TRUE(source.ok());
   auto ranges = *(*source)->Ranges();
   protocol::RecoveredState restored;

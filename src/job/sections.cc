@@ -9,6 +9,7 @@
 #include "job/extensions/extensions.h"
 #include "job/input/csv_files.h"
 #include "job/input/schema_files.h"
+#include "job/input/stream_kinds.h"
 #include "job/job.h"
 #include "job/model/model_section.h"
 #include "job/worker_range.h"
@@ -60,13 +61,15 @@ void CheckSplitSize(const Config& config, const Job& job) {
               " MB decoded; at most 1073: lower train.split_batches");
 }
 
-// Only records of Kafka have keys, timestamps and headers.
+// The records of some sources alone have keys, timestamps and headers.
 void CheckAttributes(const Job& job) {
   for (const auto& field : job.schema.fields) {
     if (!field.from || field.is_late()) continue;
     const std::string begin = field.where + ": field '" + field.name + "' is not in the record's bytes; ";
-    if (job.stream.kafka() == nullptr)
-      throw std::invalid_argument(begin + "only records of Kafka have keys, timestamps and headers");
+    if (!job.stream->traits().attributes) {
+      throw std::invalid_argument(begin + "only records of " + ProductsWith(&StreamTraits::attributes) +
+                                  " have keys, timestamps and headers");
+    }
     if (job.config.Has("evaluate"))
       throw std::invalid_argument(begin + "the records of evaluation files have nothing else");
   }
@@ -74,9 +77,8 @@ void CheckAttributes(const Job& job) {
 
 // A stream of labels and the fields that come from it belong together.
 void TakeLateLabels(const Config& config, Job* job) {
-  const KafkaStream* const kafka = job->stream.kafka();
-  if (kafka != nullptr && kafka->labels) {
-    job->schema.label_records = kafka->labels->records;
+  if (const auto* const records = job->stream->late_labels(); records != nullptr) {
+    job->schema.label_records = *records;
     if (!job->schema.has_late_labels()) {
       config.At("stream").At("labels").Fail(
           "no field of the schema takes its labels; a label that comes later has 'from: labels'");
@@ -106,16 +108,15 @@ void CheckBinary(const Config& config, const Job& job) {
   const Format format = job.schema.format;
   if (format != Format::kAvro && format != Format::kProtobuf && format != Format::kTensor) return;
   const std::string is = "the schema's format is " + config.At("schema").At("format").String();
-  if (job.stream.files() != nullptr)
+  if (job.stream->files() != nullptr)
     config.At("stream").At("files").Fail(is + ", which is for the records of topics");
-  if (job.stream.bots() != nullptr) config.At("schema").At("format").Fail(is + ", and bots write JSON");
+  if (job.stream->bots() != nullptr) config.At("schema").At("format").Fail(is + ", and bots write JSON");
 }
 
 // The columns and the delimiter are the files', unless the schema sets them.
 void ReadSchema(const Config& config, const Config& resolved, Job* job) {
-  const FileStream* files = job->stream.files();
-  job->schema =
-      stream::Schema::FromConfig(config.At("schema"), files != nullptr ? files->options.sequence : 0);
+  stream::FileSourceOptions* const files = job->stream->files();
+  job->schema = stream::Schema::FromConfig(config.At("schema"), files != nullptr ? files->sequence : 0);
   CheckAttributes(*job);
   TakeLateLabels(config, job);
   // Jobs made before there was a choice have commas, and say nothing.
@@ -125,10 +126,9 @@ void ReadSchema(const Config& config, const Config& resolved, Job* job) {
   for (const std::string& unfit : ReadSchemaFiles(resolved, job->data, &job->schema))
     job->notes.push_back(unfit);
   if (files == nullptr) return;
-  CheckText(config.At("stream").At("files"), files->options, job->schema);
-  if (files->options.header)
-    UseHeader(files->options, ColumnsOf(resolved, files->options, job->schema.dialect()), &job->schema);
-  std::get<FileStream>(job->stream.source).options.csv = job->schema.dialect();
+  CheckText(config.At("stream").At("files"), *files, job->schema);
+  if (files->header) UseHeader(*files, ColumnsOf(resolved, *files, job->schema.dialect()), &job->schema);
+  files->csv = job->schema.dialect();
 }
 
 void ReadModel(const Config& config, const nn::LayerFiles::Copies& copies, Job* job) {
@@ -306,11 +306,13 @@ void ReadPredictions(const Config& predictions, Job* job) {
       "max_unpublished", static_cast<int64_t>(job->predictions.max_unpublished), 1, int64_t{1} << 30));
   const std::string& topic = job->predictions.topic;
   if (topic.empty()) predictions.At("topic").Fail("topic is empty");
-  const KafkaStream* const kafka = job->stream.kafka();
-  if (kafka == nullptr) predictions.Fail("predictions are published for a stream that is a topic of Kafka");
-  if (job->stream.epochs > 1) predictions.Fail("each event has one prediction; epochs must be 1");
-  const bool labels = kafka->labels && topic == kafka->labels->topic;
-  if (topic == kafka->options.topic || topic == kafka->dead_letters || labels)
+  if (!job->stream->traits().predictions) {
+    predictions.Fail("predictions are published for a stream that is a topic of " +
+                     ProductsWith(&StreamTraits::predictions));
+  }
+  if (job->stream->epochs > 1) predictions.Fail("each event has one prediction; epochs must be 1");
+  const std::vector<std::string> used = job->stream->topics();
+  if (std::ranges::find(used, topic) != used.end())
     predictions.At("topic").Fail("predictions need another topic than '" + topic +
                                  "', which the stream uses");
 }
@@ -376,13 +378,10 @@ void ReadResolved(const Config& resolved, Job* job) {
   if (!resolved.Has("max_ps")) job->max_servers = std::max(job->max_servers, job->servers);
   job->made_lanes =
       static_cast<uint32_t>(resolved.Integer("lanes", 0, 0, protocol::StrategyConfig::kMaxLanes));
-  if (KafkaStream* kafka = job->stream.kafka(); kafka != nullptr) {
-    kafka->options.start = Offsets(resolved, "start");
-    kafka->options.end = Offsets(resolved, "end");
-  }
-  if (auto* files = std::get_if<FileStream>(&job->stream.source); files != nullptr)
-    files->options.readings = Readings(resolved, files->options.paths.size());
-  stream::BotsConfig* bots = job->stream.bots();
+  job->stream->SetBounds({.start = Offsets(resolved, "start"), .end = Offsets(resolved, "end")});
+  if (auto* files = job->stream->files(); files != nullptr)
+    files->readings = Readings(resolved, files->paths.size());
+  stream::BotsConfig* bots = job->stream->bots();
   if (bots == nullptr) return;
   bots->rate = resolved.Number("rate", bots->rate);
   bots->events = static_cast<uint64_t>(

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/testing.h"
+#include "job/input/log_stream.h"
 #include "job/job.h"
 #include "job/testing.h"
 
@@ -95,16 +96,17 @@ TEST(Sections, EverySectionIsRead) {
   const Job job = Parse(kFullJob);
   EXPECT_EQ(job.name, "fraud");
   EXPECT_EQ(job.seed, 7u);
-  EXPECT_EQ(job.stream.log()->topic, "payments");
-  EXPECT_EQ(job.stream.log()->directory, "elsewhere");
-  EXPECT_EQ(job.stream.log()->options.partitions, 3u);
-  EXPECT_EQ(job.stream.log()->options.retention_bytes, 100'000'000u) << "of a partition";
-  EXPECT_EQ(job.stream.log()->options.retention_time, std::chrono::hours(2));
-  ASSERT_NE(job.stream.bots(), nullptr);
-  EXPECT_EQ(job.stream.bots()->events, 5000u);
-  EXPECT_EQ(job.stream.bots()->rate, 1000);
-  EXPECT_EQ(job.stream.bots()->customers, 50u);
-  EXPECT_EQ(job.stream.bots()->seed, 9u);
+  const auto& log = *As<LogStream>(job.stream);
+  EXPECT_EQ(log.topic, "payments");
+  EXPECT_EQ(log.where, "elsewhere");
+  EXPECT_EQ(log.options.partitions, 3u);
+  EXPECT_EQ(log.options.retention_bytes, 100'000'000u) << "of a partition";
+  EXPECT_EQ(log.options.retention_time, std::chrono::hours(2));
+  ASSERT_NE(job.stream->bots(), nullptr);
+  EXPECT_EQ(job.stream->bots()->events, 5000u);
+  EXPECT_EQ(job.stream->bots()->rate, 1000);
+  EXPECT_EQ(job.stream->bots()->customers, 50u);
+  EXPECT_EQ(job.stream->bots()->seed, 9u);
   EXPECT_EQ(job.schema.features(), 1u + 2u + 2u);
   EXPECT_TRUE(job.schema.has_truth());
   EXPECT_EQ(job.model->inputs(), 5u);
@@ -162,9 +164,9 @@ optimizer: {type: sgd, learning_rate: 0.1}
 )");
   EXPECT_EQ(job.name, "job");
   EXPECT_EQ(job.seed, 1u);
-  EXPECT_EQ(job.stream.bots(), nullptr);
-  EXPECT_FALSE(job.stream.log()->live);
-  EXPECT_EQ(job.stream.log()->options, stream::TopicOptions());
+  EXPECT_EQ(job.stream->bots(), nullptr);
+  EXPECT_FALSE(As<LogStream>(job.stream)->live);
+  EXPECT_EQ(As<LogStream>(job.stream)->options, stream::TopicOptions());
   EXPECT_EQ(job.strategy.kind, protocol::StrategyKind::kAsync);
   EXPECT_EQ(job.batch_size, 128u);
   EXPECT_TRUE(job.shuffle);
@@ -337,17 +339,17 @@ optimizer: {type: sgd, learning_rate: 0.1}
 
 TEST(Sections, TextIsCutByTheStreamAndReadByTheSchema) {
   const Job job = Parse(kTextJob);
-  EXPECT_EQ(job.stream.files()->options.format, "text");
-  EXPECT_EQ(job.stream.files()->options.sequence, 6u);
-  EXPECT_EQ(job.stream.files()->options.stride, 3u);
-  EXPECT_EQ(job.stream.files()->options.part_end, 0.9);
+  EXPECT_EQ(job.stream->files()->format, "text");
+  EXPECT_EQ(job.stream->files()->sequence, 6u);
+  EXPECT_EQ(job.stream->files()->stride, 3u);
+  EXPECT_EQ(job.stream->files()->part_end, 0.9);
   EXPECT_EQ(job.schema.features(), 6u);
   EXPECT_EQ(job.schema.labels(), 6u);
   EXPECT_EQ(job.model->labels(), 6u);
   EXPECT_EQ(job.model->outputs(), 4u);
   ASSERT_TRUE(job.evaluate.has_value());
   EXPECT_EQ(job.evaluate->sequence, 6u) << "as the stream's";
-  EXPECT_EQ(job.evaluate->part_begin, job.stream.files()->options.part_end);
+  EXPECT_EQ(job.evaluate->part_begin, job.stream->files()->part_end);
   EXPECT_EQ(job.evaluate->part_end, 1);
 }
 
@@ -485,21 +487,6 @@ TEST(Sections, Topology) {
   EXPECT_EQ(Parse(kSmallJob).topology, topology::TopologySettings());
   EXPECT_EQ(job.Hash(), Parse(kSmallJob).Hash()) << "checkpoints do not depend on places";
   EXPECT_THAT(MistakeIn(Replaced(text, "site: north", "site: n/a")), HasSubstr("site 'n/a' is no name"));
-}
-
-TEST(Sections, AWorkerReadsFromTheBrokersOfItsZone) {
-  const std::string kafka =
-      Replaced(kSmallJob, "{topic: events,", "{topic: events, kafka: {bootstrap.servers: \"b:9092\"},");
-  const auto rack = [](const Job& job, const std::string& zone) {
-    const auto settings = job.StreamIn(zone).kafka()->options.settings;
-    const auto at = settings.find("client.rack");
-    return at == settings.end() ? "" : at->second;
-  };
-  EXPECT_EQ(rack(Parse(kafka), "a"), "a");
-  EXPECT_EQ(rack(Parse(kafka), ""), "");
-  const Job own = Parse(Replaced(kafka, "\"b:9092\"", "\"b:9092\", client.rack: r1"));
-  EXPECT_EQ(rack(own, "a"), "r1");
-  EXPECT_EQ(Parse(kSmallJob).StreamIn("a").kafka(), nullptr);
 }
 
 TEST(Sections, Predictions) {

@@ -16,6 +16,12 @@ inline std::string MistakeIn(const std::string& yaml) {
   return Mistake([&] { Parse(yaml); });
 }
 
+// The settings of a stream of this kind; null: it is of another one.
+template <class Kind>
+const Kind* As(const AnyStream& stream) {
+  return dynamic_cast<const Kind*>(&*stream);
+}
+
 // A job that names every section.
 inline constexpr const char* kFullJob = R"(name: fraud
 seed: 7

@@ -91,7 +91,7 @@ class RealWorkload::Memory final : public sim::WorkerMemory {
   std::shared_ptr<const std::vector<float>> pushed_;
 };
 
-RealWorkload::RealWorkload(const job::Job& job) : RealWorkload(job, WorkloadOrThrow(job.stream.Open())) {}
+RealWorkload::RealWorkload(const job::Job& job) : RealWorkload(job, WorkloadOrThrow(job.stream->Open())) {}
 
 RealWorkload::RealWorkload(const job::Job& job, std::unique_ptr<stream::Source> source)
     : job_(job), ranges_(WorkloadOrThrow(source->Ranges())), reader_(std::move(source), job.schema) {}

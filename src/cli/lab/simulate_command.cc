@@ -128,9 +128,9 @@ std::vector<std::string> Warnings(const job::Job& job) {
 
 // Sets up --real: the workload trains the job's model, and the cluster's stream is the job's data.
 std::unique_ptr<RealWorkload> ComputeForReal(const job::Job& job, sim::ClusterOptions* options) {
-  if (job.stream.files() == nullptr) {
+  if (job.stream->files() == nullptr) {
     throw std::invalid_argument("--real needs a job that reads files (stream.files); this one reads " +
-                                job.stream.Describe());
+                                job.stream->Describe());
   }
   for (const std::string& warning : job::CheckReadable(job))
     std::fprintf(stderr, "leat: %s\n", warning.c_str());

@@ -62,13 +62,13 @@ double AvailableMemory() {
 
 // The events of the whole job; 0 if the stream is live. Errors of its files.
 Result<double> EventsOf(const job::Job& job) {
-  if (const auto* bots = job.stream.bots(); bots != nullptr) return static_cast<double>(bots->events);
+  if (const auto* bots = job.stream->bots(); bots != nullptr) return static_cast<double>(bots->events);
   double events = 0;
-  if (job.stream.files() == nullptr) return events;
-  LEAT_ASSIGN_OR_RETURN(const auto source, job.stream.Open());
+  if (job.stream->files() == nullptr) return events;
+  LEAT_ASSIGN_OR_RETURN(const auto source, job.stream->Open());
   LEAT_ASSIGN_OR_RETURN(const auto ranges, source->Ranges());
   for (const auto& range : ranges) events += static_cast<double>(range.end - range.begin);
-  return events * job.stream.epochs;
+  return events * job.stream->epochs;
 }
 
 double ModelBytes(const job::Job& job) {

@@ -95,16 +95,15 @@ TEST_F(ExtensionsTest, ALayerIsNestedInOthers) {
 
 TEST_F(ExtensionsTest, AJobNamesASource) {
   const Job job = Parse(kOwnJob);
-  ASSERT_NE(job.stream.own(), nullptr);
-  EXPECT_EQ(job.stream.Describe(), "source 'words'");
-  auto source = job.stream.Open();
+  EXPECT_EQ(job.stream->Describe(), "source 'words'");
+  auto source = job.stream->Open();
   ASSERT_TRUE(source.ok()) << source.status().ToString();
   EXPECT_THAT(*(*source)->Ranges(),
               ElementsAre(stream::PartitionRange{0, 0, 3, true}, stream::PartitionRange{1, 0, 4, true}));
-  EXPECT_TRUE(Parse(Replaced(kOwnJob, "{words: {words: 7}}", "words")).stream.Open().ok())
+  EXPECT_TRUE(Parse(Replaced(kOwnJob, "{words: {words: 7}}", "words")).stream->Open().ok())
       << "without settings";
-  EXPECT_TRUE(Parse(Replaced(kOwnJob, "{words: 7}", "")).stream.Open().ok());
-  EXPECT_FALSE(job.stream.OpenWriter().ok());
+  EXPECT_TRUE(Parse(Replaced(kOwnJob, "{words: 7}", "")).stream->Open().ok());
+  EXPECT_FALSE(job.stream->OpenWriter().ok());
   EXPECT_THAT(MistakeIn(Replaced(kOwnJob, "{words: {words: 7}}", "{word: {words: 7}}")),
               AllOf(StartsWith("job.yaml:2: unknown source 'word'"), HasSubstr("'words'")));
   EXPECT_THAT(MistakeIn(Replaced(kOwnJob, "{words: {words: 7}}", "{sentences: {}}")), HasSubstr("words"));
@@ -116,7 +115,7 @@ TEST_F(ExtensionsTest, AJobNamesASource) {
 
 TEST_F(ExtensionsTest, WhatASourceThrowsIsTheErrorOfOpening) {
   const auto opening = [](const std::string& settings) {
-    return Parse(Replaced(kOwnJob, "words: 7", settings)).stream.Open().status();
+    return Parse(Replaced(kOwnJob, "words: 7", settings)).stream->Open().status();
   };
   EXPECT_THAT(opening("words: 0").message(), StartsWith("job.yaml:2: words is 0"));
   EXPECT_EQ(opening("words: 0").code(), Code::kInvalidArgument);

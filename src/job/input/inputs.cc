@@ -13,8 +13,8 @@
 namespace leat::job {
 namespace {
 
-Status Differs(const std::string& what, const std::string& its, const std::string& wanted) {
-  return {Code::kFailedPrecondition, what + " is not the job's: it is " + its + ", the job has " + wanted};
+Status Differs(const std::string& what, const std::string& found, const std::string& wanted) {
+  return {Code::kFailedPrecondition, what + " is not the job's: it is " + found + ", the job has " + wanted};
 }
 
 }  // namespace
@@ -27,7 +27,7 @@ Job Job::WithInputs(std::vector<std::string> identities) const {
   return job;
 }
 
-Config WithKafkaBounds(Config resolved, const KafkaStream::Bounds& bounds) {
+Config WithStreamBounds(Config resolved, const StreamBounds& bounds) {
   for (const auto& [key, offsets] : {std::pair{"start", &bounds.start}, std::pair{"end", &bounds.end}}) {
     std::vector<std::string> texts;
     for (const uint64_t offset : *offsets) texts.push_back(std::to_string(offset));
@@ -36,32 +36,31 @@ Config WithKafkaBounds(Config resolved, const KafkaStream::Bounds& bounds) {
   return resolved;
 }
 
-Job Job::WithBounds(const KafkaStream::Bounds& bounds) const {
+Job Job::WithBounds(const StreamBounds& bounds) const {
   Job job = *this;
   const Config resolved = config.Has(kResolved) ? config.At(kResolved) : Config::EmptyMap(kResolved);
-  job.config = config.With(kResolved, WithKafkaBounds(resolved, bounds));
-  job.stream.kafka()->options.start = bounds.start;
-  job.stream.kafka()->options.end = bounds.end;
+  job.config = config.With(kResolved, WithStreamBounds(resolved, bounds));
+  job.stream->SetBounds(bounds);
   return job;
 }
 
 Status Job::CheckInputs() const {
-  LEAT_ASSIGN_OR_RETURN(const std::vector<std::string> own, stream.Identify());
+  LEAT_ASSIGN_OR_RETURN(const std::vector<std::string> own, stream->Identify());
   if (inputs.empty() || own == inputs) return Status();
-  const FileStream* files = stream.files();
+  const stream::FileSourceOptions* files = stream->files();
   if (files == nullptr || own.size() != inputs.size())
-    return Differs(stream.Describe(), own.empty() ? "without an id" : own.front(), inputs.front());
+    return Differs(stream->Describe(), own.empty() ? "without an id" : own.front(), inputs.front());
   size_t first = 0;
   while (own[first] == inputs[first]) ++first;
-  return Differs(files->options.paths[first], own[first], inputs[first]);
+  return Differs(files->paths[first], own[first], inputs[first]);
 }
 
 uint64_t Job::InputsHash() const {
   uint64_t hash = 0;
   for (const std::string& input : inputs) hash = Mix(hash, HashName(input)) | 1;
-  if (hash == 0 || stream.files() == nullptr) return hash;
+  if (hash == 0 || stream->files() == nullptr) return hash;
   // The order of their records.
-  for (const auto& reading : stream.files()->options.readings) {
+  for (const auto& reading : stream->files()->readings) {
     for (const uint64_t records : reading) hash = Mix(hash, records) | 1;
   }
   return hash;

@@ -32,7 +32,7 @@ class InputsTest : public ::testing::Test {
   // The job as its coordinator sends it, with its files in `here`.
   std::string Text() {
     const Job job = Parse(std::string(kJob) + "resolved: {data: " + here_.path() + "}\n");
-    const auto identities = job.stream.Identify();
+    const auto identities = job.stream->Identify();
     EXPECT_TRUE(identities.ok()) << identities.status().ToString();
     return job.WithInputs(*identities).config.ToYaml();
   }
@@ -46,7 +46,7 @@ TEST_F(InputsTest, CopiesElsewhereAreRecognized) {
   }
   const std::string text = Text();
   const Job job = Job::FromResolved(text, "job", there_.path());
-  EXPECT_THAT(job.stream.files()->options.paths[0], StartsWith(there_.path()));
+  EXPECT_THAT(job.stream->files()->paths[0], StartsWith(there_.path()));
   EXPECT_THAT(job.inputs, ElementsAre(StartsWith("4:"), StartsWith("4:")));
   EXPECT_TRUE(job.CheckInputs().ok());
   EXPECT_NE(job.InputsHash(), 0u);
@@ -57,7 +57,7 @@ TEST_F(InputsTest, CopiesElsewhereAreRecognized) {
   EXPECT_EQ(other.code(), Code::kFailedPrecondition);
   EXPECT_THAT(other.message(),
               AllOf(HasSubstr("b.csv is not the job's: it is 4:"), HasSubstr(job.inputs[1])));
-  EXPECT_NE(Job::FromResolved(text, "job", there_.path()).WithInputs(*job.stream.Identify()).InputsHash(),
+  EXPECT_NE(Job::FromResolved(text, "job", there_.path()).WithInputs(*job.stream->Identify()).InputsHash(),
             job.InputsHash());
 }
 
@@ -79,7 +79,7 @@ TEST_F(InputsTest, ATopicOfTheSameNameIsAnother) {
   for (const TempDir* directory : {&here_, &there_})
     ASSERT_TRUE(stream::EmbeddedLog::Create(directory->path() + "/log", "t", {}).ok());
   const Job job = job_in(here_);
-  const Job sent = job.WithInputs(*job.stream.Identify());
+  const Job sent = job.WithInputs(*job.stream->Identify());
   EXPECT_TRUE(sent.CheckInputs().ok());
   const Status other = job_in(there_).WithInputs(sent.inputs).CheckInputs();
   EXPECT_EQ(other.code(), Code::kFailedPrecondition);
@@ -101,7 +101,7 @@ TEST_F(InputsTest, AJobWithoutFilesIsCompletedWhereTheyAre) {
   source.text = Replaced(kCsvJob, "evaluate: {files: {format: csv, paths: [c.csv], header: true}}\n", "");
   const JobOverrides overrides{.data = here_.path(), .directory = here_.path() + "/job"};
   Job there = Job::FromFiles(Job::WithoutFiles(source, overrides), "job", there_.path());
-  there = there.WithInputs(*there.stream.Identify());
+  there = there.WithInputs(*there.stream->Identify());
   EXPECT_EQ(there.schema.delimiter, ';');
 
   JobOverrides with_found = overrides;

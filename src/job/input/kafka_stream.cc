@@ -2,28 +2,22 @@
 
 #include <ctime>
 #include <sstream>
+#include <stdexcept>
 #include <utility>
 
-#include "job/input/stream_spec.h"
+#include "job/input/stream_kinds.h"
+#include "stream/decode/decoder.h"
 #include "stream/kafka/kafka_admin.h"
 #include "stream/kafka/kafka_dead_letters.h"
 #include "stream/kafka/kafka_source.h"
+#include "stream/kafka/kafka_transactions.h"
 #include "stream/kafka/kafka_writer.h"
 
 namespace leat::job {
 namespace {
 
 constexpr int64_t kMostPartitions = 1024;
-
-Result<stream::KafkaOptions> WithSecrets(const KafkaStream& kafka) {
-  stream::KafkaOptions options = kafka.options;
-  for (const auto& secret : kafka.secrets) {
-    LEAT_ASSIGN_OR_RETURN(options.settings[secret.setting], stream::ReadSecretValue(secret));
-  }
-  if (kafka.bots) options.records = kafka.bots->events;
-  options.skip_expired = !kafka.fail_on_data_loss;
-  return options;
-}
+constexpr const char* kCommandLine = "command line";
 
 // Whether a topic keeps each record for so long. Adds to the warning if not.
 Status CheckKept(const stream::KafkaOptions& options, double checkpoint_interval_s, double window_s,
@@ -54,15 +48,29 @@ Status CheckKept(const stream::KafkaOptions& options, double checkpoint_interval
   return {};
 }
 
-void ReadLabels(const Config& config, KafkaStream* kafka) {
-  if (!config.Has("labels")) return;
-  const Config labels = config.At("labels");
-  kafka->labels = LabelTopic::FromConfig(labels);
-  if (kafka->labels->topic == kafka->options.topic || kafka->labels->topic == kafka->dead_letters) {
-    labels.At("topic").Fail("labels need another topic than '" + kafka->labels->topic +
-                            "', which the stream uses");
+// NAME=VALUE of --kafka-setting, where VALUE may say where the value is: env:VARIABLE or file:PATH.
+Config WithSetting(const Config& kafka, const std::string& setting) {
+  const size_t equals = setting.find('=');
+  if (equals == std::string::npos || equals == 0)
+    throw std::invalid_argument("--kafka-setting '" + setting + "' is not NAME=VALUE");
+  const std::string name = setting.substr(0, equals), value = setting.substr(equals + 1);
+  for (const std::string where : {"env", "file"}) {
+    if (value.starts_with(where + ":"))
+      return kafka.With(name, Config::EmptyMap(kCommandLine).With(where, value.substr(where.size() + 1)));
   }
-  if (kafka->bots) labels.Fail("bots write labels into their events; labels that come later are for others");
+  if (stream::IsKafkaSecret(name)) {
+    throw std::invalid_argument("--kafka-setting " + name +
+                                ": others can see a secret on a command line; say where it is: " + name +
+                                "=env:VARIABLE or " + name + "=file:PATH");
+  }
+  return kafka.With(name, value);
+}
+
+Config AddBrokers(const Config& stream, const std::string& brokers,
+                  const std::vector<std::string>& settings) {
+  Config kafka = Config::EmptyMap(kCommandLine).With("bootstrap.servers", brokers);
+  for (const std::string& setting : settings) kafka = WithSetting(kafka, setting);
+  return stream.With("kafka", kafka);
 }
 
 }  // namespace
@@ -87,16 +95,39 @@ std::optional<int64_t> ParseTime(const std::string& text) {
   return (timegm(&time) - offset_s) * 1000 + ms;
 }
 
-KafkaStream ReadKafkaStream(const Config& config) {
-  KafkaStream kafka;
-  kafka.options.topic = config.At("topic").String();
-  if (kafka.options.topic.empty()) config.At("topic").Fail("topic is empty");
+const StreamKind& KafkaKind() {
+  static constexpr TopicOption kOption = {
+      .key = "kafka",
+      .value = "BROKERS",
+      .help = "the topic is in Kafka, with these brokers: HOST:PORT,HOST:PORT",
+      .add = AddBrokers,
+      .setting = "--kafka-setting",
+      .setting_help =
+          "a setting of librdkafka, NAME=VALUE; env:VARIABLE or file:PATH as VALUE says where a secret is"};
+  static const StreamKind kKind = {
+      .name = "a Kafka topic",
+      .keys = {"kafka", "topic", "start", "bounded", "partitions", "max_partitions", "bots", "live",
+               "fail_on_data_loss", "dead_letters", "labels"},
+      .read = [](const Config& config, const StreamPaths&) -> AnyStream { return KafkaStream(config); },
+      .traits =
+          {.product = "Kafka", .remote = true, .attributes = true, .predictions = true, .fingerprints = true},
+      .topic = &kOption};
+  return kKind;
+}
+
+const StreamTraits& KafkaStream::traits() const {
+  return KafkaKind().traits;
+}
+
+KafkaStream::KafkaStream(const Config& config) {
+  options.topic = config.At("topic").String();
+  if (options.topic.empty()) config.At("topic").Fail("topic is empty");
   const Config settings = config.At("kafka");
   for (const std::string& name : settings.Keys()) {
     const Config value = settings.At(name);
     if (value.IsMap()) {
       if (const Status good = stream::CheckKafkaSetting(name); !good.ok()) value.Fail(good.message());
-      kafka.secrets.push_back(stream::ReadSecret(value, name));
+      secrets.push_back(stream::ReadSecret(value, name));
       continue;
     }
     if (stream::IsKafkaSecret(name)) {
@@ -106,31 +137,48 @@ KafkaStream ReadKafkaStream(const Config& config) {
     }
     const std::string text = value.String();
     if (const Status good = stream::CheckKafkaSetting(name, text); !good.ok()) value.Fail(good.message());
-    kafka.options.settings[name] = text;
+    options.settings[name] = text;
   }
-  if (kafka.options.settings["bootstrap.servers"].empty())
+  if (options.settings["bootstrap.servers"].empty())
     settings.Fail("'bootstrap.servers' is missing: the addresses of brokers, as host:port,host:port");
-  kafka.start = config.String("start", "earliest");
-  if (kafka.start != "earliest" && kafka.start != "latest" && !ParseTime(kafka.start)) {
-    config.At("start").Fail("start is '" + kafka.start +
+  start = config.String("start", "earliest");
+  if (start != "earliest" && start != "latest" && !ParseTime(start)) {
+    config.At("start").Fail("start is '" + start +
                             "'; it is earliest, latest, or a time such as 2026-01-31T12:00:00Z");
   }
-  kafka.bounded = config.Bool("bounded", false);
-  kafka.live = config.Bool("live", false);
-  kafka.fail_on_data_loss = config.Bool("fail_on_data_loss", true);
-  kafka.dead_letters = config.String("dead_letters", "");
-  if (kafka.dead_letters == kafka.options.topic)
-    config.At("dead_letters").Fail("dead letters need another topic than '" + kafka.dead_letters + "'");
-  if (config.Has("bots")) kafka.bots = stream::BotsConfig::FromConfig(config.At("bots"));
-  if (config.Has("partitions") && !kafka.bots)
+  bounded = config.Bool("bounded", false);
+  live = config.Bool("live", false);
+  fail_on_data_loss = config.Bool("fail_on_data_loss", true);
+  dead_letters = config.String("dead_letters", "");
+  if (dead_letters == options.topic)
+    config.At("dead_letters").Fail("dead letters need another topic than '" + dead_letters + "'");
+  if (config.Has("bots")) bots_ = stream::BotsConfig::FromConfig(config.At("bots"));
+  if (config.Has("partitions") && !bots_)
     config.At("partitions").Fail("only a topic that bots write is made by the job; this one exists");
-  kafka.partitions =
-      static_cast<uint32_t>(config.Integer("partitions", kafka.partitions, 1, kMostPartitions));
-  kafka.max_partitions = static_cast<uint32_t>(config.Integer("max_partitions", 0, 1, kMostPartitions));
-  if (kafka.bots && kafka.bounded)
-    config.At("bounded").Fail("a topic that bots write ends with their last event");
-  ReadLabels(config, &kafka);
-  return kafka;
+  partitions = static_cast<uint32_t>(config.Integer("partitions", partitions, 1, kMostPartitions));
+  max_partitions = static_cast<uint32_t>(config.Integer("max_partitions", 0, 1, kMostPartitions));
+  if (bots_ && bounded) config.At("bounded").Fail("a topic that bots write ends with their last event");
+  ReadLabels(config);
+}
+
+void KafkaStream::ReadLabels(const Config& config) {
+  if (!config.Has("labels")) return;
+  const Config section = config.At("labels");
+  labels = LabelTopic::FromConfig(section);
+  if (labels->topic == options.topic || labels->topic == dead_letters) {
+    section.At("topic").Fail("labels need another topic than '" + labels->topic + "', which the stream uses");
+  }
+  if (bots_) section.Fail("bots write labels into their events; labels that come later are for others");
+}
+
+Result<stream::KafkaOptions> KafkaStream::Complete() const {
+  stream::KafkaOptions complete = options;
+  for (const auto& secret : secrets) {
+    LEAT_ASSIGN_OR_RETURN(complete.settings[secret.setting], stream::ReadSecretValue(secret));
+  }
+  if (bots_) complete.records = bots_->events;
+  complete.skip_expired = !fail_on_data_loss;
+  return complete;
 }
 
 std::string KafkaStream::Describe() const {
@@ -144,64 +192,93 @@ SourceIdentity KafkaStream::Identity() const {
           .windows = ""};
 }
 
+std::vector<std::string> KafkaStream::topics() const {
+  std::vector<std::string> all = {options.topic};
+  if (!dead_letters.empty()) all.push_back(dead_letters);
+  if (labels) all.push_back(labels->topic);
+  return all;
+}
+
+LossRules KafkaStream::loss_rules() const {
+  return {.expired = fail_on_data_loss ? Loss::kRefusedBySetting : Loss::kAccepted,
+          .leader_change = std::chrono::seconds(30)};
+}
+
+void KafkaStream::SetBounds(StreamBounds bounds) {
+  options.start = std::move(bounds.start);
+  options.end = std::move(bounds.end);
+}
+
+void KafkaStream::ReadNear(const std::string& zone) {
+  options.settings.try_emplace("client.rack", zone);
+}
+
 Result<std::vector<std::string>> KafkaStream::Identify() const {
-  LEAT_ASSIGN_OR_RETURN(const auto complete, WithSecrets(*this));
+  LEAT_ASSIGN_OR_RETURN(const auto complete, Complete());
   LEAT_ASSIGN_OR_RETURN(const std::string cluster, stream::KafkaClusterId(complete));
   return std::vector<std::string>{"kafka:" + cluster + "/" + options.topic};
 }
 
 Status KafkaStream::Prepare() const {
-  if (!bots && dead_letters.empty()) return {};
-  LEAT_ASSIGN_OR_RETURN(auto complete, WithSecrets(*this));
-  if (bots) LEAT_RETURN_IF_ERROR(stream::CreateKafkaTopic(complete, partitions));
+  if (!bots_ && dead_letters.empty()) return {};
+  LEAT_ASSIGN_OR_RETURN(auto complete, Complete());
+  if (bots_) LEAT_RETURN_IF_ERROR(stream::CreateKafkaTopic(complete, partitions));
   if (dead_letters.empty()) return {};
   complete.topic = dead_letters;
   return stream::CreateKafkaTopic(complete, 1);
 }
 
 Result<std::unique_ptr<stream::DeadLetterSink>> KafkaStream::OpenDeadLetters() const {
-  LEAT_ASSIGN_OR_RETURN(auto complete, WithSecrets(*this));
+  if (dead_letters.empty()) return std::unique_ptr<stream::DeadLetterSink>();
+  LEAT_ASSIGN_OR_RETURN(auto complete, Complete());
   complete.topic = dead_letters;
   return stream::OpenKafkaDeadLetters(complete, options.topic);
 }
 
-Result<std::unique_ptr<stream::KafkaTransactions>> KafkaStream::OpenPredictions(const std::string& to,
+Result<std::unique_ptr<stream::TopicTransactions>> KafkaStream::OpenPredictions(const std::string& to,
                                                                                 const std::string& job,
                                                                                 uint32_t group) const {
-  LEAT_ASSIGN_OR_RETURN(auto complete, WithSecrets(*this));
+  LEAT_ASSIGN_OR_RETURN(auto complete, Complete());
   complete.topic = to;
   const std::string consumers = job + "-predictions";
-  return stream::KafkaTransactions::Open({.kafka = std::move(complete),
-                                          .partitions = partitions,
-                                          .id = consumers + "-" + std::to_string(group),
-                                          .group = consumers,
-                                          .topic = options.topic});
+  return stream::OpenKafkaTransactions({.kafka = std::move(complete),
+                                        .partitions = partitions,
+                                        .id = consumers + "-" + std::to_string(group),
+                                        .group = consumers,
+                                        .topic = options.topic});
 }
 
 Status KafkaStream::Create(uint32_t count) const {
-  LEAT_ASSIGN_OR_RETURN(const auto complete, WithSecrets(*this));
+  LEAT_ASSIGN_OR_RETURN(const auto complete, Complete());
   return stream::CreateKafkaTopic(complete, count > 0 ? count : partitions);
 }
 
 Result<std::unique_ptr<stream::Source>> KafkaStream::Open() const {
-  LEAT_ASSIGN_OR_RETURN(const auto complete, WithSecrets(*this));
+  LEAT_ASSIGN_OR_RETURN(const auto complete, Complete());
   if (labels) return labels->Open(complete);
   LEAT_ASSIGN_OR_RETURN(auto topic, stream::OpenKafka(complete));
   return std::unique_ptr<stream::Source>(std::move(topic));
 }
 
+Result<std::unique_ptr<stream::Source>> KafkaStream::OpenEvents(const std::string& group) const {
+  KafkaStream events = *this;
+  events.labels.reset();  // joined events have neither a group's offsets nor fingerprints
+  events.options.group = group;
+  return events.Open();
+}
+
 Status KafkaStream::CheckEmpty() const {
-  if (bots || live) return {};
+  if (bots_ || live) return {};
   return {Code::kInvalidArgument, Describe() + " is empty; a stream that is waited for says 'live: true'"};
 }
 
 Result<std::unique_ptr<stream::TopicWriter>> KafkaStream::OpenWriter() const {
-  LEAT_ASSIGN_OR_RETURN(const auto complete, WithSecrets(*this));
+  LEAT_ASSIGN_OR_RETURN(const auto complete, Complete());
   return stream::OpenKafkaWriter(complete);
 }
 
-Status KafkaStream::CheckTopic(double checkpoint_interval_s, std::string* warning) const {
-  LEAT_ASSIGN_OR_RETURN(const auto complete, WithSecrets(*this));
+Status KafkaStream::Check(double checkpoint_interval_s, std::string* warning) const {
+  LEAT_ASSIGN_OR_RETURN(const auto complete, Complete());
   const double window_s = labels ? static_cast<double>(labels->window_ms) / 1000 : 0;
   LEAT_RETURN_IF_ERROR(CheckKept(complete, checkpoint_interval_s, window_s, warning));
   if (!labels) return {};
@@ -210,14 +287,14 @@ Status KafkaStream::CheckTopic(double checkpoint_interval_s, std::string* warnin
 }
 
 Result<std::vector<std::vector<int32_t>>> KafkaStream::Replicas() const {
-  LEAT_ASSIGN_OR_RETURN(const auto complete, WithSecrets(*this));
+  LEAT_ASSIGN_OR_RETURN(const auto complete, Complete());
   return stream::FindKafkaReplicas(complete);
 }
 
-Result<KafkaStream::Bounds> KafkaStream::FindBounds() const {
-  LEAT_ASSIGN_OR_RETURN(auto complete, WithSecrets(*this));
+Result<StreamBounds> KafkaStream::FindBounds() const {
+  LEAT_ASSIGN_OR_RETURN(auto complete, Complete());
   LEAT_ASSIGN_OR_RETURN(auto now, stream::FindKafkaOffsets(complete));
-  Bounds bounds{.start = std::move(now.begin), .end = {}};
+  StreamBounds bounds{.start = std::move(now.begin), .end = {}};
   if (start == "latest") {
     bounds.start = now.end;
   } else if (const auto since = ParseTime(start)) {

@@ -7,7 +7,6 @@
 #include <fstream>
 
 #include "base/testing.h"
-#include "job/input/stream_spec.h"
 #include "job/testing.h"
 
 namespace leat::job {
@@ -19,7 +18,7 @@ constexpr const char* kStream = R"(topic: payments
 kafka: {bootstrap.servers: "127.0.0.1:1", client.id: leat}
 )";
 
-StreamSpec ReadKafka(const std::string& text) {
+AnyStream ReadKafka(const std::string& text) {
   return StreamFromConfig(Config::Parse(text, "job.yaml"), {});
 }
 
@@ -28,18 +27,17 @@ std::string MistakeOf(const std::string& text) {
 }
 
 TEST(KafkaStream, ReadsSettings) {
-  const StreamSpec stream = ReadKafka(std::string(kStream) + "start: latest\nlive: true\n");
-  const KafkaStream* kafka = stream.kafka();
+  const AnyStream stream = ReadKafka(std::string(kStream) + "start: latest\nlive: true\n");
+  const auto* kafka = As<KafkaStream>(stream);
   ASSERT_NE(kafka, nullptr);
-  EXPECT_EQ(stream.log(), nullptr);
-  EXPECT_EQ(stream.Describe(), "Kafka topic 'payments'");
+  EXPECT_EQ(stream->Describe(), "Kafka topic 'payments'");
   EXPECT_EQ(kafka->options.topic, "payments");
   EXPECT_EQ(kafka->options.settings.at("bootstrap.servers"), "127.0.0.1:1");
   EXPECT_EQ(kafka->options.settings.at("client.id"), "leat");
   EXPECT_EQ(kafka->start, "latest");
   EXPECT_TRUE(kafka->live);
-  EXPECT_EQ(stream.bots(), nullptr);
-  EXPECT_EQ(ReadKafka(std::string(kStream) + "bots: {events: 7}\n").bots()->events, 7u);
+  EXPECT_EQ(stream->bots(), nullptr);
+  EXPECT_EQ(ReadKafka(std::string(kStream) + "bots: {events: 7}\n")->bots()->events, 7u);
 }
 
 TEST(KafkaStream, MistakesNameTheLineAndTheValue) {
@@ -73,7 +71,7 @@ TEST(KafkaStream, ASecretIsReadWhenTheTopicIsOpened) {
   const TempDir folder;
   const auto open = [](const std::string& from) {
     return ReadKafka("topic: t\nkafka: {bootstrap.servers: \"127.0.0.1:1\", ssl.key.pem: " + from + "}\n")
-        .Open()
+        ->Open()
         .status();
   };
   EXPECT_EQ(open("{env: LEAT_NO_SUCH_VARIABLE}").message(),
@@ -82,6 +80,21 @@ TEST(KafkaStream, ASecretIsReadWhenTheTopicIsOpened) {
   EXPECT_EQ(open("{file: " + path + "}").message(), "'ssl.key.pem': " + path + ": No such file or directory");
   std::ofstream(path) << "\n";
   EXPECT_EQ(open("{file: " + path + "}").message(), "'ssl.key.pem': " + path + " is empty");
+}
+
+TEST(KafkaStream, AWorkerReadsFromTheBrokersOfItsZone) {
+  const std::string kafka =
+      Replaced(kSmallJob, "{topic: events,", "{topic: events, kafka: {bootstrap.servers: \"b:9092\"},");
+  const auto rack = [](const Job& job, const std::string& zone) {
+    const auto settings = As<KafkaStream>(job.StreamIn(zone))->options.settings;
+    const auto at = settings.find("client.rack");
+    return at == settings.end() ? "" : at->second;
+  };
+  EXPECT_EQ(rack(Parse(kafka), "a"), "a");
+  EXPECT_EQ(rack(Parse(kafka), ""), "");
+  const Job own = Parse(Replaced(kafka, "\"b:9092\"", "\"b:9092\", client.rack: r1"));
+  EXPECT_EQ(rack(own, "a"), "r1");
+  EXPECT_EQ(Parse(kSmallJob).StreamIn("a")->Describe(), "topic 'events'");
 }
 
 TEST(KafkaStream, Times) {

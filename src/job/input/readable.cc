@@ -155,9 +155,9 @@ void CheckFiles(const Job& job, const stream::Schema& schema, const stream::File
     one.readings = {};
     const auto opened = stream::OpenFiles(one);
     if (!opened.ok()) continue;  // the files may be on the host of a feed
-    const std::string its = WhyUnfit(job, schema, **opened, RangesOf(**opened), files.paths[i], warnings);
-    if (its.empty()) continue;
-    why = its;
+    const std::string unfit = WhyUnfit(job, schema, **opened, RangesOf(**opened), files.paths[i], warnings);
+    if (unfit.empty()) continue;
+    why = unfit;
     break;
   }
   job.config.At("schema").Fail(why);
@@ -183,17 +183,17 @@ void CheckDevices(const Job& job) {
 std::vector<std::string> CheckFits(const Job& job, stream::Source& source,
                                    const std::vector<stream::PartitionRange>& ranges) {
   std::vector<std::string> warnings;
-  if (const FileStream* files = job.stream.files(); files != nullptr)
-    CheckFiles(job, job.schema, files->options, source, ranges, &warnings);
-  if (job.stream.own() == nullptr) return warnings;
-  const std::string why = WhyUnfit(job, job.schema, source, ranges, job.stream.Describe(), &warnings);
+  if (const stream::FileSourceOptions* files = job.stream->files(); files != nullptr)
+    CheckFiles(job, job.schema, *files, source, ranges, &warnings);
+  if (!job.stream->traits().previewed) return warnings;
+  const std::string why = WhyUnfit(job, job.schema, source, ranges, job.stream->Describe(), &warnings);
   if (!why.empty()) job.config.At("schema").Fail(why);
   return warnings;
 }
 
 void CheckNotEmpty(const Job& job, const std::vector<stream::PartitionRange>& ranges) {
   if (std::ranges::any_of(ranges, [](const auto& range) { return range.begin < range.end; })) return;
-  if (const Status good = job.stream.CheckEmpty(); !good.ok()) Throw(good);
+  if (const Status good = job.stream->CheckEmpty(); !good.ok()) Throw(good);
 }
 
 std::vector<std::string> CheckReadable(const Job& job) {
@@ -205,8 +205,8 @@ std::vector<std::string> CheckReadable(const Job& job) {
     auto opened = OrThrow(stream::OpenFiles(files));
     CheckFiles(job, job.EvaluationSchema(), files, *opened, RangesOf(*opened), &warnings);
   }
-  if (job.stream.bots() != nullptr) return warnings;  // they make the topic
-  auto source = job.stream.Open();
+  if (job.stream->bots() != nullptr) return warnings;  // they make the topic
+  auto source = job.stream->Open();
   if (!source.ok()) Throw(source.status());
   const auto ranges = RangesOf(**source);
   const auto others = CheckFits(job, **source, ranges);

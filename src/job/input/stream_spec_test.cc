@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "base/testing.h"
+#include "job/input/log_stream.h"
+#include "job/input/stream_kinds.h"
 #include "job/testing.h"
 
 namespace leat::job {
@@ -22,10 +24,10 @@ model: {layers: [dense: {units: 10}], loss: softmax_cross_entropy}
 optimizer: {type: sgd, learning_rate: 0.1}
 resolved: {data: /somewhere, directory: /jobs/j}
 )");
-  EXPECT_EQ(job.stream.epochs, 3u);
+  EXPECT_EQ(job.stream->epochs, 3u);
   EXPECT_EQ(job.Cuts().epochs, 3u);
-  EXPECT_EQ(job.stream.files()->options.partitions, 5u);
-  EXPECT_THAT(job.stream.files()->options.paths, ElementsAre("/somewhere/images", "/labels"));
+  EXPECT_EQ(job.stream->files()->partitions, 5u);
+  EXPECT_THAT(job.stream->files()->paths, ElementsAre("/somewhere/images", "/labels"));
   EXPECT_EQ(job.schema.classes(), 10u) << "as the model has";
 }
 
@@ -59,7 +61,7 @@ TEST(Stream, EachSettingBelongsToOneKindOfSource) {
 
 TEST(Stream, SaysWhatToDoAboutDamage) {
   const auto read = [](const std::string& settings) {
-    return *StreamFromConfig(Config::Parse("topic: t" + settings, "job.yaml"), {}).log();
+    return *As<LogStream>(StreamFromConfig(Config::Parse("topic: t" + settings, "job.yaml"), {}));
   };
   EXPECT_TRUE(read("").fail_on_data_loss);
   EXPECT_FALSE(read("").quarantine);
@@ -69,21 +71,53 @@ TEST(Stream, SaysWhatToDoAboutDamage) {
   EXPECT_THAT(Mistake([&] { read("\nerrors_tolerance: some"); }), StartsWith("job.yaml:2: "));
 }
 
+TEST(Stream, ACopyHasItsOwnSettings) {
+  AnyStream stream = StreamFromConfig(Config::Parse("topic: t\nbots: {events: 10}", "job.yaml"), {});
+  const AnyStream copy = stream;
+  stream->bots()->events = 20;
+  EXPECT_EQ(copy->bots()->events, 10u);
+  stream = copy;
+  EXPECT_EQ(stream->bots()->events, 10u);
+  AnyStream none;
+  const AnyStream empty = none;
+  none = copy;
+  EXPECT_EQ(none->Describe(), "topic 't'");
+  none = StreamFromConfig(Config::Parse("files: {format: csv, paths: [a]}", "job.yaml"), {});
+  EXPECT_EQ(none->Describe(), "file a");
+}
+
+// Callers ask for what a source can do, never for its kind.
+TEST(Stream, KindsDeclareWhatTheyCanDo) {
+  EXPECT_THAT(ProductsWith(&StreamTraits::attributes), HasSubstr("Kafka"));
+  std::vector<std::string> options;
+  for (const StreamKind* kind : TopicKinds()) options.push_back(kind->topic->name());
+  EXPECT_THAT(options, ::testing::Contains("--kafka"));
+  EXPECT_EQ(options.back(), "--log");
+  const AnyStream files = StreamFromConfig(Config::Parse("files: {format: csv, paths: [a]}", "job.yaml"), {});
+  EXPECT_EQ(files->Create(4), files->OpenWriter().status());
+  EXPECT_THAT(files->Create(4).message(), HasSubstr("file a: nothing is appended to files"));
+  EXPECT_EQ(files->OpenPredictions("scores", "job", 0).status().code(), Code::kFailedPrecondition);
+  EXPECT_EQ(*files->OpenDeadLetters(), nullptr);
+  EXPECT_TRUE(files->FindBounds()->start.empty());
+  EXPECT_TRUE(files->Replicas()->empty());
+  for (const StreamKind* kind : StreamKinds())
+    EXPECT_EQ(kind->traits.remote, !std::string(kind->traits.product).empty()) << kind->name;
+}
+
 TEST(Stream, OfFilesIsOpened) {
   const TempDir directory;
   directory.Write("a.csv", "1,2\n3,4\n5,6\n");
   const auto stream =
       StreamFromConfig(Config::Parse("files: {format: csv, paths: [a.csv], partitions: 2}", "job.yaml"),
                        {.data = directory.path()});
-  ASSERT_NE(stream.files(), nullptr);
-  EXPECT_EQ(stream.log(), nullptr);
-  EXPECT_EQ(stream.bots(), nullptr);
-  EXPECT_EQ(stream.Describe(), "file " + (directory / "a.csv"));
-  EXPECT_EQ(stream.Identity().topic, "");
-  EXPECT_EQ(stream.Identity().partitions, 2u);
-  EXPECT_TRUE(stream.Prepare().ok());
-  EXPECT_THAT(stream.CheckEmpty().message(), HasSubstr("has no records"));
-  const auto source = stream.Open();
+  ASSERT_NE(stream->files(), nullptr);
+  EXPECT_EQ(stream->bots(), nullptr);
+  EXPECT_EQ(stream->Describe(), "file " + (directory / "a.csv"));
+  EXPECT_EQ(stream->Identity().topic, "");
+  EXPECT_EQ(stream->Identity().partitions, 2u);
+  EXPECT_TRUE(stream->Prepare().ok());
+  EXPECT_THAT(stream->CheckEmpty().message(), HasSubstr("has no records"));
+  const auto source = stream->Open();
   ASSERT_TRUE(source.ok()) << source.status().ToString();
   EXPECT_EQ((*source)->Ranges()->size(), 2u);
 }
@@ -94,25 +128,24 @@ TEST(Stream, OfATopicIsMadeForItsBotsAlone) {
     return StreamFromConfig(Config::Parse("topic: t\npartitions: 3\n" + more, "job.yaml"),
                             {.data = "/data", .directory = directory.path()});
   };
-  const StreamSpec without = stream("");
-  EXPECT_EQ(without.files(), nullptr);
-  ASSERT_NE(without.log(), nullptr);
-  EXPECT_EQ(without.log()->directory, directory / "log");
-  EXPECT_EQ(stream("log: mine").log()->directory, "/data/mine");
-  EXPECT_EQ(without.Describe(), "topic 't'");
-  EXPECT_EQ(without.Identity().topic, "t");
-  EXPECT_EQ(without.Identity().partitions, 3u);
-  EXPECT_TRUE(without.Prepare().ok());
-  EXPECT_EQ(without.Open().status().code(), Code::kNotFound);
-  EXPECT_THAT(without.CheckEmpty().message(),
+  const AnyStream without = stream("");
+  EXPECT_EQ(without->files(), nullptr);
+  EXPECT_EQ(without->directory(), directory / "log");
+  EXPECT_EQ(stream("log: mine")->directory(), "/data/mine");
+  EXPECT_EQ(without->Describe(), "topic 't'");
+  EXPECT_EQ(without->Identity().topic, "t");
+  EXPECT_EQ(without->Identity().partitions, 3u);
+  EXPECT_TRUE(without->Prepare().ok());
+  EXPECT_EQ(without->Open().status().code(), Code::kNotFound);
+  EXPECT_THAT(without->CheckEmpty().message(),
               AllOf(HasSubstr("topic 't' in " + (directory / "log")), HasSubstr("live: true")));
-  EXPECT_TRUE(stream("live: true").CheckEmpty().ok());
+  EXPECT_TRUE(stream("live: true")->CheckEmpty().ok());
 
-  const StreamSpec with = stream("bots: {events: 10}");
-  ASSERT_NE(with.bots(), nullptr);
-  EXPECT_TRUE(with.CheckEmpty().ok());
-  ASSERT_TRUE(with.Prepare().ok());
-  const auto source = with.Open();
+  const AnyStream with = stream("bots: {events: 10}");
+  ASSERT_NE(with->bots(), nullptr);
+  EXPECT_TRUE(with->CheckEmpty().ok());
+  ASSERT_TRUE(with->Prepare().ok());
+  const auto source = with->Open();
   ASSERT_TRUE(source.ok()) << source.status().ToString();
   EXPECT_EQ((*source)->Ranges()->size(), 3u);
 }

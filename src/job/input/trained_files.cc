@@ -35,7 +35,7 @@ WholeFile OpenAlone(stream::FileSourceOptions options, const std::string& path, 
 // How many records a file had when it had `bytes`. Throws if it has not the same ones now: a last record that
 // did not end with the file goes on in what was added.
 uint64_t RecordsBefore(const Job& job, const std::string& path, uint64_t bytes) {
-  const stream::FileSourceOptions& options = job.stream.files()->options;
+  const stream::FileSourceOptions& options = *job.stream->files();
   const WholeFile before = OpenAlone(options, path, bytes), now = OpenAlone(options, path);
   constexpr uint64_t kAtOnce = 4096;
   stream::RecordBatch then, here;
@@ -62,7 +62,7 @@ bool HasGrown(const std::string& path, const stream::FileIdentity& now, const st
 
 // The job, whose files had so many records when they were read last.
 Job WithReading(Job job, std::vector<uint64_t> records) {
-  auto& readings = std::get<FileStream>(job.stream.source).options.readings;
+  auto& readings = job.stream->files()->readings;
   readings.push_back(std::move(records));
   std::vector<std::string> texts;
   for (const auto& reading : readings) {
@@ -74,8 +74,8 @@ Job WithReading(Job job, std::vector<uint64_t> records) {
 }
 
 Job WithTrainedFiles(const Job& job, const std::vector<std::string>& trained) {
-  const std::vector<std::string> now = OrThrow(job.stream.Identify());
-  const stream::FileSourceOptions& options = job.stream.files()->options;
+  const std::vector<std::string> now = OrThrow(job.stream->Identify());
+  const stream::FileSourceOptions& options = *job.stream->files();
   Job resumed = job.WithInputs(now);
   if (now == trained) return resumed;
   if (now.size() < trained.size()) {
@@ -112,13 +112,13 @@ Job WithTrainedFiles(const Job& job, const std::vector<std::string>& trained) {
 
 Job WithTrained(const Job& job, const std::vector<std::string>& trained) {
   if (trained.empty()) return job;
-  if (job.stream.files() != nullptr) return WithTrainedFiles(job, trained);
-  const LogStream* log = job.stream.log();
-  if (log == nullptr || !log->fail_on_data_loss) return job;
+  if (job.stream->files() != nullptr) return WithTrainedFiles(job, trained);
+  const std::string directory = job.stream->directory();
+  if (directory.empty() || job.stream->loss_rules().shortened == Loss::kAccepted) return job;
   // A missing topic is reported where it is opened.
-  const auto now = job.stream.Identify();
+  const auto now = job.stream->Identify();
   if (now.ok() && !now->empty() && *now != trained)
-    FailReplaced(job, job.stream.Describe() + " in " + log->directory, now->front(), trained.front());
+    FailReplaced(job, job.stream->Describe() + " in " + directory, now->front(), trained.front());
   return job;
 }
 

@@ -25,9 +25,9 @@ class TrainedFilesTest : public ::testing::Test {
     return Job::Load({.text = text}, {.data = here_.path(), .directory = here_ / "job"});
   }
   // Identities of the files that a run reads, as its directory would keep them.
-  std::vector<std::string> Trained() { return *Load().stream.Identify(); }
+  std::vector<std::string> Trained() { return *Load().stream->Identify(); }
   static std::vector<std::vector<uint64_t>> ReadingsOf(const Job& job) {
-    return job.stream.files()->options.readings;
+    return job.stream->files()->readings;
   }
   const TempDir here_;
 };
@@ -54,7 +54,7 @@ TEST_F(TrainedFilesTest, FilesThatHaveGrownAreReadInTheOrderOfRuns) {
   EXPECT_EQ(ReadingsOf(elsewhere), ReadingsOf(job));
   EXPECT_EQ(elsewhere.InputsHash(), job.InputsHash());
   EXPECT_NE(job.InputsHash(), Load("[a.csv, b.csv, c.csv]").WithInputs(job.inputs).InputsHash());
-  const auto ranges = (*elsewhere.stream.Open())->Ranges();
+  const auto ranges = (*elsewhere.stream->Open())->Ranges();
   EXPECT_EQ(ranges->at(0).end, 2u);
   EXPECT_EQ(ranges->at(1).end, 4u);
 }

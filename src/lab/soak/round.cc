@@ -26,7 +26,6 @@
 #include "run/launcher/token.h"
 #include "show/report/grouped.h"
 #include "storage/checkpoint/variables.h"
-#include "stream/log/log.h"
 
 namespace leat::soak {
 namespace {
@@ -387,7 +386,7 @@ class SoakRound {
       const auto table = job.Slices();
       if (table.slices.size() < 8)
         return Fail("the job has " + std::to_string(table.slices.size()) + " slices only");
-      auto source = stream::EmbeddedLog::OpenSource(job.stream.log()->directory, job.stream.log()->topic);
+      auto source = job.stream->Open();
       if (!source.ok()) return Fail(source.status().message());
       const auto ranges = (*source)->Ranges();
       if (!ranges.ok()) return Fail(ranges.status().message());

@@ -70,7 +70,7 @@ TEST(RoundPlan, MakesJobsThatCount) {
     const job::Job job = job::Job::FromText(plan.JobText(), "job.yaml");
     EXPECT_GE(job.Slices().slices.size(), 8u) << seed;
     EXPECT_EQ(job.servers, 3u);
-    EXPECT_EQ(job.stream.bots()->events, plan.events);
+    EXPECT_EQ(job.stream->bots()->events, plan.events);
     EXPECT_EQ(job.debug.die_at != job::DiePoint::kNone, plan.Has(FaultKind::kDie)) << seed;
     EXPECT_TRUE(job.strategy.on_servers());
     // The parameters are exact as floats.

@@ -332,8 +332,8 @@ BatchProfile MeasureBatch(const job::Job& job, const engine::PlanOptions& kernel
 }
 
 void MeasureInput(const job::Job& job, double seconds, InputProfile* input) {
-  if (job.stream.files() == nullptr || !job.CheckInputs().ok()) return;
-  auto source = job.stream.Open();
+  if (job.stream->files() == nullptr || !job.CheckInputs().ok()) return;
+  auto source = job.stream->Open();
   if (!source.ok()) return;
   auto ranges = (*source)->Ranges();
   if (!ranges.ok()) return;

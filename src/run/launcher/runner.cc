@@ -511,7 +511,7 @@ void Runner::StartMembers() {
   for (uint32_t i = 0; i < servers; ++i) StartRole("ps", i);
   for (uint32_t i = 0; i < workers; ++i) StartRole("worker", i);
   StartStandbys();
-  if (job_.stream.bots() != nullptr) StartRole("bots", 0);
+  if (job_.stream->bots() != nullptr) StartRole("bots", 0);
 }
 
 // A job that is resumed waits for what may heal, as it does while it runs; in front of a new one sits

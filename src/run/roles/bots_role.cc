@@ -218,9 +218,9 @@ Status RunBotsOnce(net::Loop& loop, Membership& membership, std::optional<double
   const auto joined = membership.Join("");
   if (!joined.ok()) return Membership::JoinError(joined.status());
   const job::Job& job = *joined;
-  if (job.stream.bots() == nullptr)
+  if (job.stream->bots() == nullptr)
     return Status(Code::kInvalidArgument, "job '" + job.name + "' has no bots in its stream");
-  LEAT_ASSIGN_OR_RETURN(const auto source, job.stream.Open());
+  LEAT_ASSIGN_OR_RETURN(const auto source, job.stream->Open());
   LEAT_ASSIGN_OR_RETURN(const auto ranges, source->Ranges());
   uint64_t published = 0;
   bool sealed = true;
@@ -233,8 +233,8 @@ Status RunBotsOnce(net::Loop& loop, Membership& membership, std::optional<double
   } else {
     spdlog::info("bots go on at event {}", published);
   }
-  LEAT_ASSIGN_OR_RETURN(auto writer, job.stream.OpenWriter());
-  stream::BotsConfig config = *job.stream.bots();
+  LEAT_ASSIGN_OR_RETURN(auto writer, job.stream->OpenWriter());
+  stream::BotsConfig config = *job.stream->bots();
   config.rate = rate.value_or(config.rate);
   return BotsRole(loop, membership, config, std::move(writer), published, sealed).Run();
 }

@@ -118,7 +118,7 @@ CoordinatorRole::CoordinatorRole(const CoordinatorOptions& options, StartedJob& 
       publisher_(started.feed != nullptr ? started.publisher.get() : nullptr),
       restored_(started.restored.manifest),
       stream_(work_, others_, started.streams,
-              {.name = job_.stream.Describe(),
+              {.name = job_.stream->Describe(),
                .feed = options.feed,
                .partitions = started.config.partitions,
                .fingerprints = restored_ ? restored_->fingerprints : std::vector<protocol::Fingerprint>(),

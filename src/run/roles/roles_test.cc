@@ -624,7 +624,7 @@ class ExactTest : public RolesTest, public ::testing::WithParamInterface<const c
       for (size_t s = 0; s < optim::SlotNames(rules[v]).size(); ++s)
         slots[v].emplace_back(values.size(), optim::InitialSlot(rules[v], s));
     }
-    const auto source = job.stream.Open();
+    const auto source = job.stream->Open();
     const auto range = (*source)->Ranges()->at(0);
     stream::RecordBatch records;
     stream::DecodedRows rows;
@@ -635,7 +635,7 @@ class ExactTest : public RolesTest, public ::testing::WithParamInterface<const c
 
     step::Trainer trainer(*job.model, parameters, Options().plan, job.optimizer.clipping);
     uint64_t step = 0;
-    for (uint32_t epoch = 0; epoch < job.stream.epochs; ++epoch) {
+    for (uint32_t epoch = 0; epoch < job.stream->epochs; ++epoch) {
       for (size_t at = 0; at < order.size(); at += job.batch_size) {
         const auto batch = std::span(order).subspan(at, std::min<size_t>(job.batch_size, order.size() - at));
         trainer.Step({.features = rows.features, .labels = rows.labels, .truth = {}}, batch, job.batch_size);

@@ -7,7 +7,7 @@
 namespace leat::stream {
 namespace {
 
-class Transactions final : public KafkaTransactions {
+class Transactions final : public TopicTransactions {
  public:
   explicit Transactions(const KafkaTransactionOptions& options)
       : options_(options),
@@ -86,10 +86,10 @@ class Transactions final : public KafkaTransactions {
 
 }  // namespace
 
-Result<std::unique_ptr<KafkaTransactions>> KafkaTransactions::Open(const KafkaTransactionOptions& options) {
+Result<std::unique_ptr<TopicTransactions>> OpenKafkaTransactions(const KafkaTransactionOptions& options) {
   auto transactions = std::make_unique<Transactions>(options);
   LEAT_RETURN_IF_ERROR(transactions->Init());
-  return std::unique_ptr<KafkaTransactions>(std::move(transactions));
+  return std::unique_ptr<TopicTransactions>(std::move(transactions));
 }
 
 }  // namespace leat::stream

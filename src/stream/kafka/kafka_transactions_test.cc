@@ -33,12 +33,12 @@ class KafkaTransactionsTest : public MockClusterTest {
 };
 
 TEST_F(KafkaTransactionsTest, TheNotesComeWithTheRecords) {
-  auto first = KafkaTransactions::Open(options_);
+  auto first = OpenKafkaTransactions(options_);
   ASSERT_TRUE(first.ok()) << first.status().ToString();
   const auto none = (*first)->Committed({0, 1});
   ASSERT_TRUE(none.ok()) << none.status().ToString();
   EXPECT_THAT(*none, IsEmpty());
-  const std::vector<KafkaTransactions::Record> records = {{"k1", "one"}, {std::nullopt, "two"}};
+  const std::vector<TopicTransactions::Record> records = {{"k1", "one"}, {std::nullopt, "two"}};
   const Status written = (*first)->Write(records, {{0, 20}, {1, 70}});
   ASSERT_TRUE(written.ok()) << written.ToString();
   ASSERT_TRUE((*first)->Write({}, {{1, 90}}).ok()) << "a split of dead letters";
@@ -56,7 +56,7 @@ TEST_F(KafkaTransactionsTest, TheNotesComeWithTheRecords) {
 TEST_F(KafkaTransactionsTest, ARefusedBrokerIsNamedWithinTheTimeout) {
   options_.kafka.settings["bootstrap.servers"] = "127.0.0.1:1";
   options_.kafka.timeout = std::chrono::milliseconds(500);
-  const auto opened = KafkaTransactions::Open(options_);
+  const auto opened = OpenKafkaTransactions(options_);
   EXPECT_EQ(opened.status().code(), Code::kUnavailable);
   EXPECT_THAT(opened.status().message(), HasSubstr("Kafka topic 'scores'"));
 }

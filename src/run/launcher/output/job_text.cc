@@ -13,7 +13,7 @@
 namespace leat::launcher {
 
 void ExplainFigures(const job::Job& job, report::Display* display) {
-  const stream::BotsConfig* bots = job.stream.bots();
+  const stream::BotsConfig* bots = job.stream->bots();
   if (bots == nullptr) return;
   const report::StartNotes notes{.bot_events = bots->events,
                                  .bot_rate = bots->rate,

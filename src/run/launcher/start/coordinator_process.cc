@@ -55,7 +55,7 @@ std::vector<std::string> CoordinatorArguments(const RunnerOptions& options, cons
     }
     add(options.source_arguments);
     if (options.pause_at > 0) add({"--pause-at", std::to_string(options.pause_at)});
-    if (const auto* bots = job.stream.bots(); bots != nullptr)
+    if (const auto* bots = job.stream->bots(); bots != nullptr)
       add({"--rate", std::to_string(bots->rate), "--events", std::to_string(bots->events)});
   }
   return arguments;

@@ -103,9 +103,9 @@ PreparedJob PrepareJob(const RunnerOptions& options) {
   CheckSettings(options, job);
   const bool resume = !options.source.resume.empty();
   if (resume) job = job::WithTrained(job, job::ReadStoredWithoutModel(job.directory).inputs);
-  // At a resume, the coordinator waits for brokers that are away.
+  // At a resume, the coordinator waits for servers of the stream that are away.
   std::vector<std::string> warnings;
-  if (!resume || job.stream.kafka() == nullptr) warnings = job::CheckReadable(job);
+  if (!resume || !job.stream->traits().remote) warnings = job::CheckReadable(job);
   if (!resume) (void)job::CheckBucket(job, false);
   const bool made_directory = job.directory.empty() || !fs::exists(job.directory);
   if (!options.source.resume.empty()) {

@@ -164,7 +164,7 @@ void JobCheckpoints::ReleaseBefore(const std::vector<protocol::Position>& waterm
   if (!dropped.ok()) spdlog::warn("{}", dropped.ToString());
   // The needs of another coordinator are its own business. With more epochs to come, every event will be
   // wanted again.
-  if (dropped.code() == Code::kStale || job_.stream.epochs > 1) return;
+  if (dropped.code() == Code::kStale || job_.stream->epochs > 1) return;
   const std::vector<uint32_t>& partitions = parts_.stream.partitions();
   for (size_t i = 0; i < partitions.size() && i < watermark.size(); ++i) {
     const Status pinned =

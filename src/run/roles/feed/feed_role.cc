@@ -77,19 +77,19 @@ Result<job::Job> ReadJob(const std::string& yaml, const std::string& data) {
     LEAT_RETURN_IF_ERROR(job.CheckInputs());
     return job;
   }
-  LEAT_RETURN_IF_ERROR(job.stream.Prepare());
-  LEAT_ASSIGN_OR_RETURN(auto inputs, job.stream.Identify());
+  LEAT_RETURN_IF_ERROR(job.stream->Prepare());
+  LEAT_ASSIGN_OR_RETURN(auto inputs, job.stream->Identify());
   return job.WithInputs(std::move(inputs));
 }
 
 // The source is opened already when the first request comes.
 Result<feed::Contents> OpenContents(const job::Job& job) {
-  LEAT_ASSIGN_OR_RETURN(auto source, job.stream.Open());
+  LEAT_ASSIGN_OR_RETURN(auto source, job.stream->Open());
   auto opened = std::make_shared<std::unique_ptr<stream::Source>>(std::move(source));
   return feed::Contents{.id = job.InputsHash(),
                         .open = [opened, stream = job.stream]() -> Result<std::unique_ptr<stream::Source>> {
                           if (*opened != nullptr) return std::move(*opened);
-                          return stream.Open();
+                          return stream->Open();
                         },
                         .assets = ServedAssets(job),
                         .description = job.Found()};
@@ -120,7 +120,7 @@ Status RunFeedOnce(Membership& membership, const RoleOptions& options) {
                         net::AdvertisedAddress(options.advertise, feed->address()));
   const auto joined = membership.Join(address);
   if (!joined.ok()) return Membership::JoinError(joined.status());
-  spdlog::info("feed of {} serves on {}", job.stream.Describe(), address);
+  spdlog::info("feed of {} serves on {}", job.stream->Describe(), address);
   const Status outcome = FeedRole(membership, *feed, publisher.get()).Run();
   AwaitEndOfReads(*feed);
   return outcome;

@@ -10,38 +10,33 @@
 namespace leat::roles {
 
 Status PrepareStream(bool resume, job::Job* job) {
-  LEAT_RETURN_IF_ERROR(job->stream.Prepare());
-  const job::KafkaStream* const kafka = job->stream.kafka();
-  if (kafka == nullptr) return {};
+  LEAT_RETURN_IF_ERROR(job->stream->Prepare());
   std::string warning;
-  LEAT_RETURN_IF_ERROR(kafka->CheckTopic(job->checkpoint_interval_s, &warning));
+  LEAT_RETURN_IF_ERROR(job->stream->Check(job->checkpoint_interval_s, &warning));
   if (!warning.empty()) spdlog::warn("{}", warning);
   if (resume) return {};
-  LEAT_ASSIGN_OR_RETURN(const auto bounds, kafka->FindBounds());
-  *job = job->WithBounds(bounds);
+  LEAT_ASSIGN_OR_RETURN(const auto bounds, job->stream->FindBounds());
+  if (!bounds.start.empty()) *job = job->WithBounds(bounds);
   return {};
 }
 
 Result<CoordinatorStreams> OpenOnThisHost(const job::Job& job) {
   CoordinatorStreams streams;
-  LEAT_ASSIGN_OR_RETURN(streams.source, job.stream.Open());
-  if (const job::KafkaStream* const kafka = job.stream.kafka()) {
-    streams.remote = true;
-    job::KafkaStream events = *kafka;
-    events.labels.reset();  // they have neither a group's offsets nor fingerprints
-    LEAT_ASSIGN_OR_RETURN(streams.fingerprints, events.Open());
-    events.options.group = job.name;  // for the commits
-    LEAT_ASSIGN_OR_RETURN(streams.background, events.Open());
-  } else if (job.stream.files() == nullptr) {
-    LEAT_ASSIGN_OR_RETURN(streams.background, job.stream.Open());
+  LEAT_ASSIGN_OR_RETURN(streams.source, job.stream->Open());
+  const job::StreamTraits& traits = job.stream->traits();
+  streams.remote = traits.remote;
+  if (traits.fingerprints) {
+    LEAT_ASSIGN_OR_RETURN(streams.fingerprints, job.stream->OpenEvents(""));
+  }
+  if (traits.upkeep) {
+    LEAT_ASSIGN_OR_RETURN(streams.background, job.stream->OpenEvents(job.name));  // the group of its commits
   }
   return streams;
 }
 
 std::vector<topology::PartitionPlaces> FindPartitionPlaces(const job::Job& job) {
-  const job::KafkaStream* const kafka = job.stream.kafka();
-  if (kafka == nullptr || job.topology.brokers.empty()) return {};
-  const auto replicas = kafka->Replicas();
+  if (job.topology.brokers.empty()) return {};
+  const auto replicas = job.stream->Replicas();
   if (!replicas.ok()) {
     spdlog::warn("it is not known where the partitions are: {}", replicas.status().message());
     return {};

@@ -32,7 +32,7 @@ struct CoordinatorStreams {
   stream::Source& for_background() const { return background != nullptr ? *background : *source; }
 };
 
-// Makes the topic that bots write to. Checks a topic of Kafka, and where it begins and ends for a new job. An
+// Makes the topic that bots write to. Checks the stream, and finds where it begins and ends for a new job. An
 // error names what is wrong.
 Status PrepareStream(bool resume, job::Job* job);
 

@@ -9,7 +9,7 @@ Status PinStream(const job::Job& job, stream::Source& source, const protocol::Re
                  const std::vector<stream::PartitionRange>& ranges) {
   const auto from = [&](const std::vector<protocol::Position>& watermark, size_t p) {
     // With more epochs to come, every event will be wanted again.
-    const bool once = restored.manifest && job.stream.epochs == 1 && p < watermark.size();
+    const bool once = restored.manifest && job.stream->epochs == 1 && p < watermark.size();
     return once ? std::max(ranges[p].begin, watermark[p].offset) : ranges[p].begin;
   };
   for (size_t p = 0; p < ranges.size(); ++p) {

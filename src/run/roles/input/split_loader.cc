@@ -16,14 +16,7 @@ constexpr uint32_t kNoRow = ~uint32_t{0};
 
 Result<std::unique_ptr<stream::Source>> OpenOwn(const job::Job& job, const topology::HostPlace& place) {
   LEAT_RETURN_IF_ERROR(job.CheckInputs());
-  return job.StreamIn(ZoneOf(job, place)).Open();
-}
-
-Result<std::shared_ptr<stream::DeadLetterSink>> OpenDeadLetters(const job::Job& job) {
-  const job::KafkaStream* const kafka = job.stream.kafka();
-  if (kafka == nullptr || kafka->dead_letters.empty()) return std::shared_ptr<stream::DeadLetterSink>();
-  LEAT_ASSIGN_OR_RETURN(auto sink, kafka->OpenDeadLetters());
-  return std::shared_ptr<stream::DeadLetterSink>(std::move(sink));
+  return job.StreamIn(ZoneOf(job, place))->Open();
 }
 
 }  // namespace
@@ -37,7 +30,7 @@ void OpenedStream::Count(protocol::WorkerProgress* progress) const {
 Result<OpenedStream> OpenStream(const job::Job& job, const RoleOptions& options) {
   auto own = OpenOwn(job, options.coordinator_client.place);
   if (own.ok()) {
-    LEAT_ASSIGN_OR_RETURN(auto dead_letters, OpenDeadLetters(job));
+    LEAT_ASSIGN_OR_RETURN(auto dead_letters, job.stream->OpenDeadLetters());
     return OpenedStream{std::move(*own), nullptr, std::move(dead_letters)};
   }
   const auto feed =

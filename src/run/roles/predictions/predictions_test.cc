@@ -36,7 +36,7 @@ struct Topic {
   bool committed_nevertheless = false;   // a write that fails
 };
 
-class FakeTransactions final : public stream::KafkaTransactions {
+class FakeTransactions final : public stream::TopicTransactions {
  public:
   FakeTransactions(Topic& topic, uint32_t group)
       : topic_(topic), group_(group), opener_(++topic.openers[group]) {}
@@ -67,10 +67,10 @@ class FakeTransactions final : public stream::KafkaTransactions {
 };
 
 PublisherService::Open OpenIn(Topic& topic) {
-  return [&topic](uint32_t group) -> Result<std::unique_ptr<stream::KafkaTransactions>> {
+  return [&topic](uint32_t group) -> Result<std::unique_ptr<stream::TopicTransactions>> {
     std::lock_guard lock(topic.mutex);
     if (const Status status = std::exchange(topic.next_open, Status()); !status.ok()) return status;
-    return std::unique_ptr<stream::KafkaTransactions>(std::make_unique<FakeTransactions>(topic, group));
+    return std::unique_ptr<stream::TopicTransactions>(std::make_unique<FakeTransactions>(topic, group));
   };
 }
 

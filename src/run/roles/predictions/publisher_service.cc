@@ -31,8 +31,8 @@ class Records {
     }
   }
   // They refer to this object.
-  std::vector<stream::KafkaTransactions::Record> Get() const {
-    std::vector<stream::KafkaTransactions::Record> records;
+  std::vector<stream::TopicTransactions::Record> Get() const {
+    std::vector<stream::TopicTransactions::Record> records;
     size_t begin = 0;
     for (size_t i = 0; i < ends_.size(); ++i) {
       records.push_back({.key = *keys_[i] ? std::optional<std::string_view>(**keys_[i]) : std::nullopt,
@@ -185,7 +185,7 @@ bool PublisherService::Advance(std::unique_lock<std::mutex>& lock, uint32_t numb
 
 bool PublisherService::ReadNotes(std::unique_lock<std::mutex>& lock, uint32_t number, Group& group) {
   std::vector<uint32_t> partitions;
-  stream::KafkaTransactions::Notes starts;
+  stream::TopicTransactions::Notes starts;
   for (const auto& [partition, state] : group.partitions) {
     if (state.certain || !state.refused.ok()) continue;
     partitions.push_back(partition);
@@ -252,7 +252,7 @@ bool PublisherService::WriteNext(std::unique_lock<std::mutex>& lock, uint32_t nu
   if (next.empty()) return false;
   lock.unlock();
   Records records;
-  stream::KafkaTransactions::Notes notes;
+  stream::TopicTransactions::Notes notes;
   for (const auto& [partition, publication] : next) {
     records.Add(partition, publication);
     notes[partition] = publication.end;
@@ -286,11 +286,10 @@ void PublisherService::Failed(std::unique_lock<std::mutex>& lock, uint32_t numbe
 }
 
 std::unique_ptr<PublisherService> MakePublisher(const job::Job& job) {
-  const job::KafkaStream* const kafka = job.stream.kafka();
-  if (!job.predictions.enabled() || kafka == nullptr) return nullptr;
+  if (!job.predictions.enabled()) return nullptr;
   return std::make_unique<PublisherService>(
-      [stream = *kafka, topic = job.predictions.topic, name = job.name](uint32_t group) {
-        return stream.OpenPredictions(topic, name, group);
+      [stream = job.stream, topic = job.predictions.topic, name = job.name](uint32_t group) {
+        return stream->OpenPredictions(topic, name, group);
       });
 }
 

@@ -18,7 +18,7 @@
 #include "job/job.h"
 #include "protocol/messages_control.h"
 #include "protocol/predictions/publisher.h"
-#include "stream/kafka/kafka_transactions.h"
+#include "stream/topic_transactions.h"
 
 namespace leat::roles {
 
@@ -30,7 +30,7 @@ void AppendPrediction(uint32_t partition, const protocol::PartitionPublisher::Pr
 // A thread of its own writes. Thread-safe, except for its end.
 class PublisherService {
  public:
-  using Open = std::function<Result<std::unique_ptr<stream::KafkaTransactions>>(uint32_t group)>;
+  using Open = std::function<Result<std::unique_ptr<stream::TopicTransactions>>(uint32_t group)>;
   explicit PublisherService(Open open);
   // Waits for the write in progress.
   ~PublisherService();
@@ -51,7 +51,7 @@ class PublisherService {
   };
   struct Group {
     uint64_t assignment = 0;
-    std::unique_ptr<stream::KafkaTransactions> transactions;  // the thread's
+    std::unique_ptr<stream::TopicTransactions> transactions;  // the thread's
     std::map<uint32_t, Partition> partitions;                 // some are added, and none is removed
     uint32_t last = 0;                                        // the last partition that was written
     Status status;

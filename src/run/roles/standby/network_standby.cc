@@ -182,12 +182,10 @@ class JournalCopy {
   // It could not read the stream later.
   static Status CheckStream(const std::string& text) {
     const job::Job job = job::Job::WithoutModel(text, "job");
-    const job::LogStream* log = job.stream.log();
-    const bool inside =
-        log != nullptr && !job.directory.empty() && log->directory.starts_with(job.directory + "/");
-    if (!inside) return {};
+    const std::string log = job.stream->directory();
+    if (job.directory.empty() || !log.starts_with(job.directory + "/")) return {};
     return {Code::kFailedPrecondition,
-            "the job's stream is in the coordinator's directory, at " + log->directory +
+            "the job's stream is in the coordinator's directory, at " + log +
                 ": a standby with a directory of its own needs a job that sets 'log:' of the stream"};
   }
 

@@ -129,7 +129,7 @@ std::unique_ptr<FeedThread> StartFeed(const job::Job& job, const CoordinatorOpti
   auto feed = FeedThread::Start(
       OnHostOf(options.listen, options.feed_port), {.token = options.token, .tls = options.tls},
       {.id = job.InputsHash(),
-       .open = [stream = job.StreamIn(ZoneOf(job, options.place))] { return stream.Open(); },
+       .open = [stream = job.StreamIn(ZoneOf(job, options.place))] { return stream->Open(); },
        .assets = ServedAssets(job),
        .description = "",
        .on_scores = publisher != nullptr ? TakeScores(*publisher) : nullptr});
@@ -150,7 +150,7 @@ void UnpinFormer(const job::Job& job, stream::Source& source) {
 Status CheckSameTopic(const job::Job& job, stream::Source& source,
                       const std::vector<protocol::Fingerprint>& fingerprints) {
   const Status same = CheckFingerprints(source, fingerprints);
-  if (same.code() == Code::kDataLoss) Throw(same.With(job.stream.Describe()));
+  if (same.code() == Code::kDataLoss) Throw(same.With(job.stream->Describe()));
   if (ExitStatusOf(same.code()) == ExitStatus::kMayHeal) return same;
   if (!same.ok()) spdlog::warn("{}", same.ToString());
   return {};
@@ -254,12 +254,12 @@ Status JobStart::TryStream(const job::Job& prepared) {
   if (options_.feed.empty()) {
     LEAT_RETURN_IF_ERROR(PrepareStream(options_.resume, &job));
     if (job.inputs.empty()) {
-      LEAT_ASSIGN_OR_RETURN(auto inputs, job.stream.Identify());
+      LEAT_ASSIGN_OR_RETURN(auto inputs, job.stream->Identify());
       job = job.WithInputs(std::move(inputs));
     }
     LEAT_ASSIGN_OR_RETURN(made_.streams, OpenOnThisHost(job));
     // A file that is written to at this moment differs from its identity.
-    if (job.stream.files() != nullptr) LEAT_RETURN_IF_ERROR(job.CheckInputs());
+    if (job.stream->files() != nullptr) LEAT_RETURN_IF_ERROR(job.CheckInputs());
   } else {
     made_.streams = OpenAtFeed(job, options_);
   }

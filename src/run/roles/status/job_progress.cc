@@ -26,7 +26,7 @@ report::Progress::Options ProgressOptions(const job::Job& job, const Coordinator
           .fading = job.fading,
           .drift = job.drift,
           .strategy = std::string(protocol::Name(job.strategy.kind)),
-          .epochs = job.stream.epochs,
+          .epochs = job.stream->epochs,
           .warnings = PlacementWarnings(job),
           .directory = job.directory,
           .metrics = options.metrics != nullptr ? options.metrics->address() : "",

@@ -1,4 +1,4 @@
-#include "job/input/label_topic.h"
+#include "job/input/kafka_labels.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "job/input/label_topic.h"
+#include "job/input/kafka_labels.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/testing.h"
-#include "job/input/stream_spec.h"
+#include "job/input/kafka_stream.h"
 #include "job/testing.h"
 
 namespace leat::job {
@@ -36,7 +36,7 @@ std::string With(const std::string& labels) {
 }
 
 LabelTopic ReadLabelTopic(const std::string& text) {
-  return *Parse(text).stream.kafka()->labels;
+  return *As<KafkaStream>(Parse(text).stream)->labels;
 }
 
 TEST(LabelTopic, ReadsSettings) {
