@@ -7,7 +7,7 @@
 #include "compute/onnx/build.h"
 #include "compute/onnx/fold_elements.h"
 #include "compute/ops/ops.h"
-#include "compute/ops/shape/axis.h"
+#include "compute/ops/shape/shape.h"
 
 namespace leat::onnx {
 namespace {

@@ -1,9 +1,9 @@
 #include "compute/ops/compose.h"
 
 #include "compute/graph/gradient.h"
-#include "compute/ops/elementwise/arithmetic.h"
+#include "compute/ops/elementwise/elementwise.h"
 #include "compute/ops/shape/reduce.h"
-#include "compute/ops/shape/reshape.h"
+#include "compute/ops/shape/shape.h"
 
 namespace leat::ops {
 

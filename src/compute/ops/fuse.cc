@@ -6,10 +6,8 @@
 #include "compute/graph/builtin.h"
 #include "compute/ops/activation/activation.h"
 #include "compute/ops/convolution/fuse.h"
-#include "compute/ops/elementwise/arithmetic.h"
-#include "compute/ops/elementwise/transcendental.h"
-#include "compute/ops/matrix/bias_add.h"
-#include "compute/ops/matrix/matmul.h"
+#include "compute/ops/elementwise/elementwise.h"
+#include "compute/ops/matrix/matrix.h"
 #include "compute/ops/simplify.h"
 
 namespace leat::ops {

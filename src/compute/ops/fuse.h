@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "compute/graph/pass.h"
-#include "compute/ops/matrix/dense.h"
+#include "compute/ops/matrix/matrix.h"
 #include "compute/ops/op.h"
 
 namespace leat::ops {

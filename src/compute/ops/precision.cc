@@ -5,9 +5,8 @@
 #include <memory>
 
 #include "compute/ops/convolution/conv2d_bias.h"
-#include "compute/ops/elementwise/cast.h"
-#include "compute/ops/matrix/dense.h"
-#include "compute/ops/matrix/matmul.h"
+#include "compute/ops/elementwise/elementwise.h"
+#include "compute/ops/matrix/matrix.h"
 
 namespace leat::ops {
 namespace {

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <bit>
 
-#include "compute/ops/elementwise/arithmetic.h"
+#include "compute/ops/elementwise/elementwise.h"
 #include "compute/ops/shape/broadcast.h"
-#include "compute/ops/shape/concat.h"
-#include "compute/ops/shape/reshape.h"
+#include "compute/ops/shape/shape.h"
 #include "compute/ops/shape/slice.h"
-#include "compute/ops/shape/transpose.h"
 
 namespace leat::ops {
 namespace {

@@ -6,8 +6,8 @@
 #include "compute/kernels/cpu/kernels.h"
 #include "compute/kernels/cpu/math.h"
 #include "compute/ops/activation/activation.h"
-#include "compute/ops/elementwise/arithmetic.h"
-#include "compute/ops/loss/errors.h"
+#include "compute/ops/elementwise/elementwise.h"
+#include "compute/ops/loss/loss.h"
 #include "compute/ops/shape/broadcast.h"
 
 namespace leat::cpu {

@@ -3,7 +3,7 @@
 
 #include "base/multiversion.h"
 #include "compute/kernels/cpu/kernels.h"
-#include "compute/ops/index/embedding.h"
+#include "compute/ops/index/index.h"
 
 namespace leat::cpu {
 namespace {

@@ -4,8 +4,8 @@
 #include "base/multiversion.h"
 #include "compute/kernels/cpu/inline.h"
 #include "compute/kernels/cpu/kernels.h"
-#include "compute/ops/index/gather.h"
-#include "compute/ops/shape/axis.h"
+#include "compute/ops/index/index.h"
+#include "compute/ops/shape/shape.h"
 
 namespace leat::cpu {
 namespace {

@@ -7,12 +7,9 @@
 #include "compute/kernels/cpu/collapse.h"
 #include "compute/kernels/cpu/inline.h"
 #include "compute/kernels/cpu/kernels.h"
-#include "compute/ops/shape/axis.h"
 #include "compute/ops/shape/broadcast.h"
-#include "compute/ops/shape/concat.h"
+#include "compute/ops/shape/shape.h"
 #include "compute/ops/shape/slice.h"
-#include "compute/ops/shape/split.h"
-#include "compute/ops/shape/transpose.h"
 #include "compute/tensor/convert.h"
 
 namespace leat::cpu {

@@ -3,9 +3,8 @@
 
 #include "base/multiversion.h"
 #include "compute/kernels/cpu/kernels.h"
-#include "compute/ops/normalize/batch_norm.h"
 #include "compute/ops/normalize/dropout.h"
-#include "compute/ops/normalize/layer_norm.h"
+#include "compute/ops/normalize/normalize.h"
 
 namespace leat::cpu {
 namespace {

@@ -1,5 +1,5 @@
-#include "compute/ops/sequence/rnn.h"
 #include "compute/kernels/cpu/recurrent.h"
+#include "compute/ops/sequence/cells.h"
 
 namespace leat::cpu {
 namespace {

@@ -5,7 +5,7 @@
 #include "compute/kernels/cpu/inline.h"
 #include "compute/kernels/cpu/kernels.h"
 #include "compute/kernels/cpu/math.h"
-#include "compute/ops/loss/softmax_cross_entropy.h"
+#include "compute/ops/loss/loss.h"
 
 namespace leat::cpu {
 namespace {

@@ -4,7 +4,7 @@
 #include "compute/kernels/reference/types.h"
 #include "compute/kernels/reference/walk.h"
 #include "compute/ops/activation/activation.h"
-#include "compute/ops/elementwise/arithmetic.h"
+#include "compute/ops/elementwise/elementwise.h"
 #include "compute/ops/shape/broadcast.h"
 #include "compute/tensor/convert.h"
 

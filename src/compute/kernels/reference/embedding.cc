@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "compute/kernels/reference/kernels.h"
-#include "compute/ops/index/embedding.h"
+#include "compute/ops/index/index.h"
 
 namespace leat::reference {
 namespace {

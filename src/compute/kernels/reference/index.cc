@@ -3,11 +3,9 @@
 #include "compute/kernels/reference/kernels.h"
 #include "compute/kernels/reference/types.h"
 #include "compute/kernels/reference/walk.h"
-#include "compute/ops/index/gather.h"
-#include "compute/ops/index/gather_elements.h"
-#include "compute/ops/index/one_hot.h"
-#include "compute/ops/shape/axis.h"
+#include "compute/ops/index/index.h"
 #include "compute/ops/shape/broadcast.h"
+#include "compute/ops/shape/shape.h"
 
 namespace leat::reference {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "compute/graph/kernel.h"
-#include "compute/ops/matrix/dense.h"
+#include "compute/ops/matrix/matrix.h"
 
 namespace leat::reference {
 

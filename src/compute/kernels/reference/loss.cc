@@ -2,8 +2,7 @@
 #include <cmath>
 
 #include "compute/kernels/reference/kernels.h"
-#include "compute/ops/loss/errors.h"
-#include "compute/ops/loss/softmax_cross_entropy.h"
+#include "compute/ops/loss/loss.h"
 
 namespace leat::reference {
 namespace {

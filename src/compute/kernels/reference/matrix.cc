@@ -4,8 +4,7 @@
 #include "compute/kernels/reference/kernels.h"
 #include "compute/kernels/reference/walk.h"
 #include "compute/kernels/reference/widen.h"
-#include "compute/ops/matrix/dense.h"
-#include "compute/ops/matrix/matmul.h"
+#include "compute/ops/matrix/matrix.h"
 #include "compute/ops/shape/broadcast.h"
 
 namespace leat::reference {

@@ -2,10 +2,8 @@
 #include <cmath>
 
 #include "compute/kernels/reference/kernels.h"
-#include "compute/ops/normalize/batch_norm.h"
 #include "compute/ops/normalize/dropout.h"
-#include "compute/ops/normalize/layer_norm.h"
-#include "compute/ops/normalize/moments.h"
+#include "compute/ops/normalize/normalize.h"
 #include "compute/optim/moments.h"
 
 namespace leat::reference {

@@ -2,10 +2,8 @@
 #include <cmath>
 
 #include "compute/kernels/reference/kernels.h"
-#include "compute/ops/sequence/gru.h"
-#include "compute/ops/sequence/lengths.h"
-#include "compute/ops/sequence/lstm.h"
-#include "compute/ops/sequence/rnn.h"
+#include "compute/ops/sequence/cells.h"
+#include "compute/ops/sequence/recurrent.h"
 
 namespace leat::reference {
 namespace {

@@ -6,15 +6,10 @@
 #include "compute/kernels/reference/kernels.h"
 #include "compute/kernels/reference/types.h"
 #include "compute/kernels/reference/walk.h"
-#include "compute/ops/shape/arg_extremes.h"
-#include "compute/ops/shape/axis.h"
 #include "compute/ops/shape/broadcast.h"
-#include "compute/ops/shape/concat.h"
-#include "compute/ops/shape/cumsum.h"
 #include "compute/ops/shape/reduce.h"
+#include "compute/ops/shape/shape.h"
 #include "compute/ops/shape/slice.h"
-#include "compute/ops/shape/split.h"
-#include "compute/ops/shape/transpose.h"
 #include "compute/tensor/convert.h"
 
 namespace leat::reference {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "compute/nn/layer.h"
-#include "compute/ops/matrix/dense.h"
+#include "compute/ops/matrix/matrix.h"
 
 namespace leat::nn {
 

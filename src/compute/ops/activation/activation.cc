@@ -2,8 +2,7 @@
 
 #include <stdexcept>
 
-#include "compute/ops/elementwise/arithmetic.h"
-#include "compute/ops/elementwise/transcendental.h"
+#include "compute/ops/elementwise/elementwise.h"
 
 namespace leat::ops {
 

@@ -3,7 +3,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "compute/ops/matrix/operands.h"
+#include "compute/ops/matrix/matrix.h"
 
 namespace leat::ops {
 namespace {

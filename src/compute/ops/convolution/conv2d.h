@@ -1,4 +1,4 @@
-// 2-D convolution and its gradients. Operands are f32 or bf16 (compute/ops/matrix/operands.h), results f32.
+// 2-D convolution and its gradients. Operands are f32 or bf16 (compute/ops/matrix/matrix.h), results f32.
 //
 // All three ops are derivatives of one trilinear sum, with c running over the channels of o's group:
 //   Σ x[n, oy·sh + ky·dh − top, ox·sw + kx·dw − left, c] · w[o, c, ky, kx] · y[n, oy, ox, o]

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "compute/ops/matrix/operands.h"
+#include "compute/ops/matrix/matrix.h"
 #include "compute/ops/shape/broadcast.h"
 
 namespace leat::ops {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "compute/ops/convolution/conv2d.h"
-#include "compute/ops/matrix/dense.h"
+#include "compute/ops/matrix/matrix.h"
 
 namespace leat::ops {
 

@@ -1,4 +1,4 @@
-#include "compute/ops/normalize/moments.h"
+#include "compute/ops/normalize/normalize.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

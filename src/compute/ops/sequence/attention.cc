@@ -6,15 +6,11 @@
 
 #include "compute/ops/activation/activation.h"
 #include "compute/ops/compose.h"
-#include "compute/ops/elementwise/arithmetic.h"
-#include "compute/ops/elementwise/cast.h"
-#include "compute/ops/elementwise/transcendental.h"
-#include "compute/ops/matrix/matmul.h"
-#include "compute/ops/shape/concat.h"
+#include "compute/ops/elementwise/elementwise.h"
+#include "compute/ops/matrix/matrix.h"
 #include "compute/ops/shape/reduce.h"
-#include "compute/ops/shape/reshape.h"
+#include "compute/ops/shape/shape.h"
 #include "compute/ops/shape/slice.h"
-#include "compute/ops/shape/transpose.h"
 
 namespace leat::ops {
 namespace {

@@ -3,15 +3,12 @@
 #include <bit>
 #include <stdexcept>
 
-#include "compute/ops/matrix/bias_add.h"
-#include "compute/ops/matrix/matmul.h"
-#include "compute/ops/sequence/gru.h"
-#include "compute/ops/sequence/lstm.h"
-#include "compute/ops/sequence/rnn.h"
-#include "compute/ops/shape/reshape.h"
-#include "compute/ops/shape/transpose.h"
+#include "compute/ops/matrix/matrix.h"
+#include "compute/ops/sequence/cells.h"
+#include "compute/ops/shape/shape.h"
 
 namespace leat::ops {
+
 namespace {
 
 std::string Text(const RecurrentOptions& o) {
@@ -143,6 +140,14 @@ RecurrentOutputs AddRnn(Graph& graph, const RecurrentInputs& in, bool relu, bool
   const RecurrentOptions options = AddOptional(in, reverse, &inputs);
   const Value y = graph.Make<Rnn>(inputs, options, relu);
   return {y, {y.node, 1}, {}};
+}
+
+std::vector<TensorType> SequenceLengths::Infer(Types inputs) const {
+  graph::CheckInputCount(inputs, 1);
+  if (inputs[0].dtype != DType::kI32 || inputs[0].shape.rank() != 2) {
+    throw std::invalid_argument("ids are " + inputs[0].ToString() + "; must be i32[batch, time]");
+  }
+  return {{DType::kI32, {inputs[0].shape[0]}}};
 }
 
 }  // namespace leat::ops

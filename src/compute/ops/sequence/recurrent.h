@@ -102,4 +102,15 @@ RecurrentOutputs AddGru(Graph& graph, const RecurrentInputs& in, std::optional<V
 // Plain recurrent layer (Elman 1990): h = tanh(z + h Wh), or relu instead of tanh.
 RecurrentOutputs AddRnn(Graph& graph, const RecurrentInputs& in, bool relu, bool reverse = false);
 
+// Lengths of padded sequences.
+
+// ids i32[batch, time] → i32[batch]: the length of each row without the trailing ids equal to `padding`.
+struct SequenceLengths final : Named<WithoutGradient<Op>, "sequence_lengths"> {
+  explicit SequenceLengths(int32_t p) : padding(p) {}
+  std::vector<TensorType> Infer(Types inputs) const override;
+  std::string attributes() const override { return "padding=" + std::to_string(padding); }
+
+  const int32_t padding;
+};
+
 }  // namespace leat::ops

@@ -2,13 +2,10 @@
 
 #include <stdexcept>
 
-#include "compute/ops/elementwise/arithmetic.h"
-#include "compute/ops/elementwise/cast.h"
-#include "compute/ops/elementwise/transcendental.h"
+#include "compute/ops/elementwise/elementwise.h"
 #include "compute/ops/logic/logic.h"
-#include "compute/ops/shape/axis.h"
 #include "compute/ops/shape/broadcast.h"
-#include "compute/ops/shape/reshape.h"
+#include "compute/ops/shape/shape.h"
 
 namespace leat::ops {
 
@@ -133,6 +130,50 @@ InputGrads ProdOfOthers::Gradient(Graph& graph, const Node& node, OutputGrads ou
   const Value terms = graph.Make<Mul>({*output_grads[0], y});
   const Value sum = SpreadBack(graph, x, graph.Make<ReduceSum>({terms}, axes, true));
   return {graph.Make<Div>({graph.Make<Sub>({sum, terms}), x})};
+}
+
+std::vector<TensorType> ArgExtreme::Infer(Types inputs) const {
+  graph::CheckF32(inputs, 1);
+  if (type != DType::kI32 && type != DType::kI64) {
+    throw std::invalid_argument("the index type is " + std::string(Name(type)) + "; must be i32 or i64");
+  }
+  const Shape& shape = inputs[0].shape;
+  const size_t at = AxisOf(axis, shape.rank());
+  if (shape[at] == 0) {
+    throw std::invalid_argument("axis " + std::to_string(axis) + " of " + shape.ToString() +
+                                " has no elements");
+  }
+  std::vector<int64_t> sizes = SizesOf(shape);
+  if (keep_dims) {
+    sizes[at] = 1;
+  } else {
+    sizes.erase(sizes.begin() + static_cast<ptrdiff_t>(at));
+  }
+  return {{type, Shape(sizes)}};
+}
+
+std::string ArgExtreme::attributes() const {
+  return "axis=" + std::to_string(axis) + (keep_dims ? " keep_dims=true" : "") +
+         (type == DType::kI64 ? "" : " type=" + std::string(Name(type)));
+}
+
+double ArgExtreme::flops(Types inputs, Types) const {
+  return static_cast<double>(inputs[0].shape.elements());
+}
+
+std::vector<TensorType> CumSum::Infer(Types inputs) const {
+  graph::CheckF32(inputs, 1);
+  AxisOf(axis, inputs[0].shape.rank());
+  return {inputs[0]};
+}
+
+InputGrads CumSum::Gradient(Graph& graph, const Node&, OutputGrads output_grads) const {
+  return {graph.Make<CumSum>({*output_grads[0]}, axis, exclusive, !reverse)};
+}
+
+std::string CumSum::attributes() const {
+  return "axis=" + std::to_string(axis) + (exclusive ? " exclusive=true" : "") +
+         (reverse ? " reverse=true" : "");
 }
 
 }  // namespace leat::ops

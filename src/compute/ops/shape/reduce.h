@@ -81,4 +81,39 @@ struct ProdOfOthers final : Named<ReduceOp, "prod_of_others"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
+// Positions of the largest and the smallest element along an axis.
+
+// Input f32, output i32 or i64. The first of equal elements; NaN only if all are NaN. The axis (negative:
+// counted from the end) is removed, or kept with size 1 if keep_dims. It must not be empty. No gradient
+// flows.
+class ArgExtreme : public WithoutGradient<Op> {
+ public:
+  explicit ArgExtreme(int a = -1, bool keep = false, DType t = DType::kI64)
+      : axis(a), keep_dims(keep), type(t) {}
+  std::vector<TensorType> Infer(Types inputs) const override;
+  std::string attributes() const override;
+  double flops(Types inputs, Types outputs) const override;
+
+  const int axis;
+  const bool keep_dims;
+  const DType type;
+};
+
+using ArgMax = Named<ArgExtreme, "arg_max">;
+using ArgMin = Named<ArgExtreme, "arg_min">;
+
+// Cumulative sums along an axis.
+
+// Element i is the sum of elements 0 to i, or 0 to i - 1 if `exclusive`. `reverse` sums from the end.
+struct CumSum final : Named<Op, "cumsum"> {
+  explicit CumSum(int a, bool ex = false, bool rev = false) : axis(a), exclusive(ex), reverse(rev) {}
+  std::vector<TensorType> Infer(Types inputs) const override;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+  std::string attributes() const override;
+
+  const int axis;
+  const bool exclusive;
+  const bool reverse;
+};
+
 }  // namespace leat::ops

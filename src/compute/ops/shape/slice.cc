@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "compute/ops/shape/axis.h"
+#include "compute/ops/shape/shape.h"
 
 namespace leat::ops {
 namespace {

@@ -3,8 +3,7 @@
 
 #include "compute/kernels/cpu/kernels.h"
 #include "compute/kernels/cpu/onednn/primitive.h"
-#include "compute/ops/matrix/dense.h"
-#include "compute/ops/matrix/matmul.h"
+#include "compute/ops/matrix/matrix.h"
 #include "compute/ops/shape/broadcast.h"
 
 namespace leat::cpu {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compute/kernels/cpu/kernels.h"
-#include "compute/ops/matrix/dense.h"
+#include "compute/ops/matrix/matrix.h"
 
 namespace leat::cpu {
 

@@ -1,15 +1,120 @@
-#include "compute/ops/normalize/batch_norm.h"
+#include "compute/ops/normalize/normalize.h"
 
 #include <stdexcept>
 
 #include "compute/ops/activation/activation.h"
 #include "compute/ops/compose.h"
-#include "compute/ops/elementwise/arithmetic.h"
+#include "compute/ops/elementwise/elementwise.h"
 #include "compute/ops/shape/broadcast.h"
 #include "compute/ops/shape/reduce.h"
-#include "compute/ops/shape/reshape.h"
+#include "compute/ops/shape/shape.h"
 
 namespace leat::ops {
+
+namespace {
+
+Value MeanOfRows(Graph& graph, Value x) {
+  return graph.Make<ReduceMean>({x}, std::vector<int>{-1}, true);
+}
+
+// The shape of per-row values: x without its last axis.
+Shape RowShape(const Shape& x) {
+  return Shape(x.sizes().first(x.rank() - 1));
+}
+
+// Per-row values with a last axis of size 1, to broadcast against x.
+Value AsColumn(Graph& graph, Value v) {
+  const Shape& shape = graph.shape(v);
+  std::vector<int64_t> sizes(shape.sizes().begin(), shape.sizes().end());
+  sizes.push_back(1);
+  return graph.Make<Reshape>({v}, Shape(sizes));
+}
+
+// y, m and s in plain ops.
+std::vector<Value> ComposeLayerNorm(Graph& graph, const std::vector<Value>& inputs, float epsilon) {
+  const Value x = inputs[0], scale = inputs[1], offset = inputs[2];
+  const Shape rows = RowShape(graph.shape(x));
+  const Value mean = MeanOfRows(graph, x);
+  const Value centred = graph.Make<Sub>({x, mean});
+  const Value variance = MeanOfRows(graph, graph.Make<Square>({centred}));
+  const Value deviation = graph.Make<Sqrt>({graph.Make<Scale>({variance}, 1.0f, epsilon)});
+  const Value one = graph.Make<Constant>({}, 1.0f);
+  const Value inverse = graph.Make<Div>({one, deviation});
+  const Value y = graph.Make<Add>({graph.Make<Mul>({graph.Make<Mul>({centred, inverse}), scale}), offset});
+  return {y, graph.Make<Reshape>({mean}, rows), graph.Make<Reshape>({inverse}, rows)};
+}
+
+// dx, dscale and doffset in plain ops.
+std::vector<Value> ComposeLayerNormGrad(Graph& graph, const std::vector<Value>& inputs) {
+  const Value x = inputs[0], scale = inputs[1], dy = inputs[4];
+  const Value mean = AsColumn(graph, inputs[2]), inverse = AsColumn(graph, inputs[3]);
+  const Value normal = graph.Make<Mul>({graph.Make<Sub>({x, mean}), inverse});
+  const Value scaled = graph.Make<Mul>({dy, scale});
+  const Value along = MeanOfRows(graph, graph.Make<Mul>({scaled, normal}));
+  const Value rest = graph.Make<Sub>(
+      {graph.Make<Sub>({scaled, MeanOfRows(graph, scaled)}), graph.Make<Mul>({normal, along})});
+  const Shape shape = graph.shape(scale);
+  return {graph.Make<Mul>({rest, inverse}), ReduceToShape(graph, graph.Make<Mul>({dy, normal}), shape),
+          ReduceToShape(graph, dy, shape)};
+}
+
+}  // namespace
+
+std::vector<TensorType> LayerNorm::Infer(Types inputs) const {
+  graph::CheckF32(inputs, 3);
+  const Shape& x = inputs[0].shape;
+  const int64_t n = x.rank() == 0 ? 0 : x[x.rank() - 1];
+  if (n == 0) throw std::invalid_argument("x" + x.ToString() + " has no elements along its last axis");
+  for (size_t i : {1, 2}) {
+    if (inputs[i].shape == Shape{n}) continue;
+    throw std::invalid_argument(std::string(i == 1 ? "scale" : "offset") + inputs[i].shape.ToString() +
+                                " must be " + Shape{n}.ToString() + ", as long as the last axis of x" +
+                                x.ToString());
+  }
+  if (!(epsilon > 0)) throw std::invalid_argument(attributes() + "; must be above 0");
+  const Shape rows = RowShape(x);
+  return {inputs[0], {DType::kF32, rows}, {DType::kF32, rows}};
+}
+
+InputGrads LayerNorm::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  if (output_grads[1] || output_grads[2]) {
+    return ComposedGradient(graph, node, output_grads, [this](Graph& g, const std::vector<Value>& inputs) {
+      return ComposeLayerNorm(g, inputs, epsilon);
+    });
+  }
+  const Value dx = graph.Make<LayerNormGrad>(
+      {node.inputs[0], node.inputs[1], Value{node.index, 1}, Value{node.index, 2}, *output_grads[0]});
+  return {dx, Value{dx.node, 1}, Value{dx.node, 2}};
+}
+
+std::string LayerNorm::attributes() const {
+  return "epsilon=" + graph::ToString(epsilon);
+}
+
+double LayerNorm::flops(Types inputs, Types) const {
+  return 6.0 * static_cast<double>(inputs[0].shape.elements());
+}
+
+std::vector<TensorType> LayerNormGrad::Infer(Types inputs) const {
+  graph::CheckInputCount(inputs, 5);
+  const std::vector<TensorType> forward = LayerNorm().Infer(std::vector{inputs[0], inputs[1], inputs[1]});
+  for (size_t i : {2, 3, 4}) {
+    const TensorType& expected = i == 4 ? inputs[0] : forward[i - 1];
+    if (inputs[i] == expected) continue;
+    throw std::invalid_argument("input " + std::to_string(i) + " is " + inputs[i].ToString() + "; must be " +
+                                expected.ToString());
+  }
+  return {inputs[0], inputs[1], inputs[1]};
+}
+
+InputGrads LayerNormGrad::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  return ComposedGradient(graph, node, output_grads, ComposeLayerNormGrad);
+}
+
+double LayerNormGrad::flops(Types inputs, Types) const {
+  return 12.0 * static_cast<double>(inputs[0].shape.elements());
+}
+
 namespace {
 
 // The row weights in forms that broadcast against x.
@@ -149,6 +254,45 @@ std::string BatchNormGrad::attributes() const {
 
 double BatchNormGrad::flops(Types inputs, Types) const {
   return 12.0 * static_cast<double>(inputs[0].shape.elements());
+}
+
+namespace {
+
+TensorType MomentsOf(const TensorType& columns) {
+  if (columns.dtype != DType::kI32 || columns.shape.rank() != 1)
+    throw std::invalid_argument("columns are " + columns.ToString() + "; must be a list of i32");
+  return {DType::kF32, Shape{3, columns.shape[0], 2}};
+}
+
+}  // namespace
+
+std::vector<TensorType> Moments::Infer(Types inputs) const {
+  graph::CheckInputCount(inputs, 3);
+  graph::CheckF32(inputs.first(2));
+  const Shape& x = inputs[0].shape;
+  if (x.rank() == 0) throw std::invalid_argument("x" + x.ToString() + " must be [batch, ...]");
+  if (inputs[1].shape != Shape{x[0]}) {
+    throw std::invalid_argument("weights" + inputs[1].shape.ToString() +
+                                " must have one element per row of x" + x.ToString());
+  }
+  return {MomentsOf(inputs[2])};
+}
+
+double Moments::flops(Types inputs, Types outputs) const {
+  const int64_t rows = inputs[0].shape[0], columns = outputs[0].shape[1];
+  return 5.0 * static_cast<double>(rows) * static_cast<double>(columns);
+}
+
+std::vector<TensorType> MomentsScaling::Infer(Types inputs) const {
+  graph::CheckInputCount(inputs, 3);
+  const TensorType moments = MomentsOf(inputs[2]);
+  for (size_t i = 0; i < 2; ++i) {
+    if (inputs[i] == moments) continue;
+    throw std::invalid_argument("input " + std::to_string(i) + " is " + inputs[i].ToString() + "; must be " +
+                                moments.ToString());
+  }
+  const TensorType out{DType::kF32, row};
+  return {out, out, out};
 }
 
 }  // namespace leat::ops

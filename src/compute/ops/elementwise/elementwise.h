@@ -1,9 +1,11 @@
-// Arithmetic, element by element.
+// Ops on each element: arithmetic, functions of one number, conversion between element types.
 #pragma once
 
 #include "compute/ops/op.h"
 
 namespace leat::ops {
+
+// Arithmetic, element by element.
 
 // a + b, broadcast.
 struct Add final : Named<BinaryOp, "add"> {
@@ -105,6 +107,54 @@ struct Minimum final : Named<BinaryOp, "minimum"> {
 
 struct Maximum final : Named<BinaryOp, "maximum"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+// Exponentials, logarithms, the error function, sine and cosine, element by element.
+
+// e to the x.
+struct Exp final : Named<UnaryOp, "exp"> {
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+// e^x - 1, accurate where x is small.
+struct Expm1 final : Named<UnaryOp, "expm1"> {
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+// The natural logarithm of x.
+struct Log final : Named<UnaryOp, "log"> {
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+// log(1 + x), accurate where x is small.
+struct Log1p final : Named<UnaryOp, "log1p"> {
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+// The error function of x: 2/√π ∫ e^-t² dt from 0 to x.
+struct Erf final : Named<UnaryOp, "erf"> {
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+// Sine and cosine of x in radians.
+struct Sin final : Named<UnaryOp, "sin"> {
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+struct Cos final : Named<UnaryOp, "cos"> {
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+// Conversion between element types.
+
+// Converts any type to any other. Conversions to f32 and bf16 round to nearest. Conversions to integers
+// truncate towards zero and clamp to the range; NaN becomes 0. No gradient flows.
+struct Cast final : Named<WithoutGradient<Op>, "cast"> {
+  explicit Cast(DType t = DType::kF32) : to(t) {}
+  std::vector<TensorType> Infer(Types inputs) const override;
+  std::string attributes() const override;
+
+  const DType to;
 };
 
 }  // namespace leat::ops

@@ -1,6 +1,7 @@
-#include "compute/ops/elementwise/arithmetic.h"
+#include "compute/ops/elementwise/elementwise.h"
 
-#include "compute/ops/elementwise/transcendental.h"
+#include <stdexcept>
+
 #include "compute/ops/logic/logic.h"
 #include "compute/ops/shape/broadcast.h"
 
@@ -121,6 +122,51 @@ InputGrads Minimum::Gradient(Graph& graph, const Node& node, OutputGrads output_
 
 InputGrads Maximum::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
   return Choose(graph, node, graph.Make<Greater>(node.inputs), *output_grads[0]);
+}
+
+InputGrads Exp::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  const Value y{node.index, 0};
+  return {graph.Make<Mul>({*output_grads[0], y})};
+}
+
+InputGrads Expm1::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  const Value slope = graph.Make<Scale>({Value{node.index, 0}}, 1.0f, 1.0f);
+  return {graph.Make<Mul>({*output_grads[0], slope})};
+}
+
+InputGrads Log::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  return {graph.Make<Div>({*output_grads[0], node.inputs[0]})};
+}
+
+InputGrads Log1p::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  return {graph.Make<Div>({*output_grads[0], graph.Make<Scale>({node.inputs[0]}, 1.0f, 1.0f)})};
+}
+
+InputGrads Erf::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  // 2/√π e^-x².
+  constexpr float kSlope = 1.12837917f;
+  const Value square = graph.Make<Square>({node.inputs[0]});
+  const Value bell = graph.Make<Exp>({graph.Make<Neg>({square})});
+  return {graph.Make<Mul>({*output_grads[0], graph.Make<Scale>({bell}, kSlope)})};
+}
+
+InputGrads Sin::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  return {graph.Make<Mul>({*output_grads[0], graph.Make<Cos>({node.inputs[0]})})};
+}
+
+InputGrads Cos::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  const Value sine = graph.Make<Sin>({node.inputs[0]});
+  return {graph.Make<Neg>({graph.Make<Mul>({*output_grads[0], sine})})};
+}
+
+std::vector<TensorType> Cast::Infer(Types inputs) const {
+  graph::CheckInputCount(inputs, 1);
+  if (inputs[0].dtype == to) throw std::invalid_argument("input is " + std::string(Name(to)) + " already");
+  return {{to, inputs[0].shape}};
+}
+
+std::string Cast::attributes() const {
+  return to == DType::kF32 ? "" : "to=" + std::string(Name(to));
 }
 
 }  // namespace leat::ops

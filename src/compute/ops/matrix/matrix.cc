@@ -1,11 +1,24 @@
-#include "compute/ops/matrix/matmul.h"
+#include "compute/ops/matrix/matrix.h"
 
 #include <stdexcept>
 
-#include "compute/ops/matrix/operands.h"
+#include "compute/ops/activation/activation.h"
 #include "compute/ops/shape/broadcast.h"
 
 namespace leat::ops {
+
+void CheckOperands(Types inputs) {
+  const bool narrow = inputs[0].dtype == DType::kBf16 && inputs[1].dtype == DType::kBf16;
+  if (narrow) {
+    graph::CheckF32(inputs.subspan(2));
+  } else if (inputs[0].dtype == DType::kBf16 || inputs[1].dtype == DType::kBf16) {
+    throw std::invalid_argument("operands are " + inputs[0].ToString() + " and " + inputs[1].ToString() +
+                                "; must have the same type");
+  } else {
+    graph::CheckF32(inputs);
+  }
+}
+
 namespace {
 
 Shape MatrixOf(const Shape& shape) {
@@ -92,6 +105,75 @@ std::string BatchMatMul::attributes() const {
 }
 
 double BatchMatMul::flops(Types inputs, Types outputs) const {
+  return MatMul(transpose_a, transpose_b).flops(inputs, outputs);
+}
+
+std::vector<TensorType> BiasAdd::Infer(Types inputs) const {
+  graph::CheckF32(inputs, 2);
+  const Shape &x = inputs[0].shape, &b = inputs[1].shape;
+  if (x.rank() == 0 || b.rank() != 1 || b[0] != x[x.rank() - 1]) {
+    throw std::invalid_argument("x" + x.ToString() + " + b" + b.ToString() +
+                                ": the bias must have one axis, as long as the last axis of x");
+  }
+  return {inputs[0]};
+}
+
+InputGrads BiasAdd::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  const Value dy = *output_grads[0];
+  return {dy, ReduceToShape(graph, dy, graph.shape(node.inputs[1]))};
+}
+
+bool GradientNeedsInput(Activation activation) {
+  return activation == Activation::kGelu || activation == Activation::kGeluTanh;
+}
+
+Value ActivationGrad(Graph& graph, Activation activation, Value from, Value dy) {
+  switch (activation) {
+    case Activation::kNone:
+      break;
+    case Activation::kRelu:
+      return graph.Make<ReluGrad>({from, dy});
+    case Activation::kSigmoid:
+      return graph.Make<SigmoidGrad>({from, dy});
+    case Activation::kTanh:
+      return graph.Make<TanhGrad>({from, dy});
+    case Activation::kGelu:
+      return graph.Make<GeluGrad>({from, dy}, false);
+    case Activation::kGeluTanh:
+      return graph.Make<GeluGrad>({from, dy}, true);
+  }
+  return dy;
+}
+
+std::vector<TensorType> Dense::Infer(Types inputs) const {
+  graph::CheckInputCount(inputs, 3);
+  CheckOperands(inputs);
+  const MatMulSizes sizes = MatMulSizesOf(inputs[0].shape, inputs[1].shape, transpose_a, transpose_b);
+  if (inputs[2].shape != Shape{sizes.n}) {
+    throw std::invalid_argument("bias " + inputs[2].shape.ToString() + " must be " +
+                                Shape{sizes.n}.ToString());
+  }
+  return {{DType::kF32, {sizes.m, sizes.n}}};
+}
+
+InputGrads Dense::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  // The fused op does not keep the activation's input, so recompute it.
+  const Value from = GradientNeedsInput(activation)
+                         ? graph.Make<Dense>(node.inputs, transpose_a, transpose_b, Activation::kNone)
+                         : Value{node.index, 0};
+  const Value dz = ActivationGrad(graph, activation, from, *output_grads[0]);
+  InputGrads grads =
+      MatMul(transpose_a, transpose_b).Gradient(graph, node, std::vector<std::optional<Value>>{dz});
+  grads.push_back(ReduceToShape(graph, dz, graph.shape(node.inputs[2])));
+  return grads;
+}
+
+std::string Dense::attributes() const {
+  std::string text = MatMul(transpose_a, transpose_b).attributes();
+  return text + (text.empty() ? "" : " ") + "activation=" + std::string(fields::NameOf(activation));
+}
+
+double Dense::flops(Types inputs, Types outputs) const {
   return MatMul(transpose_a, transpose_b).flops(inputs, outputs);
 }
 

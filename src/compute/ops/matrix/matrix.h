@@ -1,0 +1,84 @@
+// Matrix products, alone and with what follows them.
+#pragma once
+
+#include "base/fields/fields.h"
+#include "compute/ops/op.h"
+
+namespace leat::ops {
+
+// Element types of matrix products and convolutions.
+
+// Throws std::invalid_argument unless the first two inputs are both f32 or both bf16, and the others f32.
+// Sums and results are always f32. bf16 operands have no gradient: differentiate first, then apply UseBf16.
+void CheckOperands(Types inputs);
+
+// Products of matrices and of batches of matrices, with optional transposition.
+
+// a[m, k] x b[k, n] → f32[m, n], both f32 or both bf16; with transpose_a, a is [k, m]; with transpose_b, b is
+// [n, k].
+struct MatMul final : Named<Op, "matmul"> {
+  explicit MatMul(bool ta = false, bool tb = false) : transpose_a(ta), transpose_b(tb) {}
+  std::vector<TensorType> Infer(Types inputs) const override;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+  std::string attributes() const override;
+  double flops(Types inputs, Types outputs) const override;
+
+  const bool transpose_a;
+  const bool transpose_b;
+};
+
+// Sizes of a matrix product, shared by MatMul and Dense.
+struct MatMulSizes {
+  int64_t m, n, k;
+};
+// Throws std::invalid_argument with the shapes if they are not two matrices with matching sizes.
+MatMulSizes MatMulSizesOf(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b);
+
+// a[..., m, k] x b[..., k, n] → [..., m, n]; with transpose_a, a is [..., k, m]; with transpose_b, b is
+// [..., n, k]. The axes before the last two broadcast.
+struct BatchMatMul final : Named<Op, "batch_matmul"> {
+  explicit BatchMatMul(bool ta = false, bool tb = false) : transpose_a(ta), transpose_b(tb) {}
+  std::vector<TensorType> Infer(Types inputs) const override;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+  std::string attributes() const override;
+  double flops(Types inputs, Types outputs) const override;
+
+  const bool transpose_a;
+  const bool transpose_b;
+};
+
+// The batch axes of a shape: all but the last two.
+Shape BatchOf(const Shape& shape);
+
+// x[..., n] + b[n].
+
+// Inputs x, with at least one axis, and b.
+struct BiasAdd final : Named<Op, "bias_add"> {
+  std::vector<TensorType> Infer(Types inputs) const override;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+// activation(x w + b) in one kernel. The pass FuseDense creates it from matmul, bias_add and an activation.
+
+enum class Activation : uint8_t { kNone, kRelu, kSigmoid, kTanh, kGelu, kGeluTanh };
+LEAT_ENUM(Activation, (kNone, "none"), (kRelu, "relu"), (kSigmoid, "sigmoid"), (kTanh, "tanh"),
+          (kGelu, "gelu"), (kGeluTanh, "gelu_tanh"));
+// Whether the gradient of the activation needs its input; otherwise it needs its output.
+bool GradientNeedsInput(Activation activation);
+// The gradient with respect to the activation's input. `from` is its input or output, see GradientNeedsInput.
+Value ActivationGrad(Graph& graph, Activation activation, Value from, Value dy);
+
+// Inputs x and w as a and b of MatMul, then the bias b[n].
+struct Dense final : Named<Op, "dense"> {
+  Dense(bool ta, bool tb, Activation act) : transpose_a(ta), transpose_b(tb), activation(act) {}
+  std::vector<TensorType> Infer(Types inputs) const override;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+  std::string attributes() const override;
+  double flops(Types inputs, Types outputs) const override;
+
+  const bool transpose_a;
+  const bool transpose_b;
+  const Activation activation;
+};
+
+}  // namespace leat::ops
