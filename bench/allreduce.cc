@@ -23,7 +23,7 @@
 #include "frame/team.h"
 #include "net/same_host/shared_memory.h"
 #include "net/transport.h"
-#include "net/ucx/ucx.h"
+#include "net/transports.h"
 #include "train/collective/mpi.h"
 #include "train/collective/peer_all_reduce.h"
 

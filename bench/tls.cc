@@ -23,9 +23,9 @@
 #include "frame/measure.h"
 #include "frame/report.h"
 #include "net/security/certificate.h"
-#include "net/tcp/tcp.h"
 #include "net/tls/tls_identity.h"
 #include "net/transport.h"
+#include "net/transports.h"
 
 namespace {
 

@@ -23,9 +23,8 @@
 #include "frame/perftest.h"
 #include "frame/report.h"
 #include "net/same_host/shared_memory.h"
-#include "net/tcp/tcp.h"
 #include "net/transport.h"
-#include "net/ucx/ucx.h"
+#include "net/transports.h"
 #include "train/ps/client.h"
 #include "train/ps/server_shell.h"
 

@@ -7,8 +7,8 @@
 
 #include "base/check.h"
 #include "net/http/request_reader.h"
+#include "show/http/access.h"
 #include "show/http/listener.h"
-#include "show/http/view_token.h"
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "records.h"
 #include "stream/inspect/peek.h"
-#include "stream/publish/key.h"
+#include "stream/publish/rows.h"
 
 namespace {
 

@@ -34,7 +34,7 @@
 #include "run/roles/input/split_loader.h"
 #include "stream/bots/bots.h"
 #include "stream/kafka/kafka_admin.h"
-#include "stream/kafka/kafka_writer.h"
+#include "stream/kafka/kafka_outputs.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <optional>
 
-#include "job/worker_range.h"
+#include "job/job.h"
 #include "object.h"
 #include "run/launcher/admin.h"
 #include "run/launcher/security.h"

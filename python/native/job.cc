@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compute/nn/layer.h"
-#include "job/input/readable.h"
+#include "job/input/input_files.h"
 #include "object.h"
 #include "run/launcher/security.h"
 #include "run/launcher/token.h"

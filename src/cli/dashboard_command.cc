@@ -6,7 +6,7 @@
 
 #include "base/exit_status.h"
 #include "base/log.h"
-#include "base/threads/stop_event.h"
+#include "base/threads/thread.h"
 #include "cli/commands.h"
 #include "cli/common_options.h"
 #include "cli/observer_listener.h"
@@ -16,7 +16,7 @@
 #include "run/launcher/signals.h"
 #include "run/launcher/token.h"
 #include "show/history/history_file.h"
-#include "show/http/view_token.h"
+#include "show/http/access.h"
 
 namespace leat {
 namespace {

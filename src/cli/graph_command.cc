@@ -15,7 +15,6 @@
 #include "cli/common_options.h"
 #include "compute/engine/lower.h"
 #include "job/job.h"
-#include "job/precision.h"
 #include "run/launcher/output/output_file.h"
 
 namespace leat {

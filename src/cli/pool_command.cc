@@ -15,11 +15,10 @@
 
 #include "base/exit_status.h"
 #include "base/json/text.h"
-#include "base/path/absolute_path.h"
+#include "base/path/paths.h"
 #include "cli/commands.h"
 #include "cli/common_options.h"
 #include "job/job.h"
-#include "job/worker_range.h"
 #include "net/address.h"
 #include "net/rpc/client.h"
 #include "net/security/private_file.h"

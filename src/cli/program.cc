@@ -30,7 +30,9 @@
 #include "compute/kernels/cpu/table.h"
 #include "compute/kernels/reference/reference.h"
 #include "compute/ops/fuse.h"
+#include "job/job.h"
 #include "run/roles/role.h"
+#include "show/http/access.h"
 
 namespace leat {
 

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/exit_status.h"
 #include "base/text.h"
-#include "base/threads/stop_event.h"
+#include "base/threads/thread.h"
 #include "cli/commands.h"
 #include "cli/topic_options.h"
 #include "run/launcher/signals.h"

@@ -13,7 +13,7 @@
 
 #include "base/exit_status.h"
 #include "base/log.h"
-#include "base/threads/stop_event.h"
+#include "base/threads/thread.h"
 #include "cli/commands.h"
 #include "cli/common_options.h"
 #include "cli/observer_listener.h"

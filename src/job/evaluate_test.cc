@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "job/evaluate.h"
+#include "job/trained_model.h"
 
 namespace leat::job {
 namespace {

@@ -1,9 +1,15 @@
 #include "job/job.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <stdexcept>
+#include <string>
 
+#include "base/log.h"
 #include "base/rng.h"
-#include "job/input/csv_files.h"
+#include "base/text.h"
+#include "compute/ops/precision.h"
+#include "job/input/input_files.h"
 
 namespace leat::job {
 
@@ -77,6 +83,33 @@ stream::FileSourceOptions Job::EvaluationFiles() const {
   const auto found = FindDelimiter(files, schema.WithLabelsInRecord());
   if (found && found->columns > 1) files.csv.delimiter = found->character;
   return files;
+}
+
+engine::PlanOptions WithPrecision(const Job& job, engine::PlanOptions options) {
+  if (!job.bf16) return options;
+  if (std::ranges::any_of(options.tables, [](const auto* table) { return table->fast_bf16; })) {
+    options.passes.push_back(ops::UseBf16());
+  } else {
+    spdlog::warn("train.precision is bf16, which this machine is not fast at: computing in f32");
+  }
+  return options;
+}
+
+using protocol::WorkerRange;
+
+Result<WorkerRange> ParseWorkerRange(std::string_view text) {
+  const size_t colon = text.find(':');
+  const auto least = ToNumber<uint32_t>(text.substr(0, colon));
+  const auto most = colon == std::string_view::npos ? least : ToNumber<uint32_t>(text.substr(colon + 1));
+  const std::string quoted = "'" + std::string(text) + "'";
+  if (!least || !most)
+    return Status(Code::kInvalidArgument, quoted + " is not a number of workers, or a range such as 2:8");
+  const WorkerRange workers{*least, *most};
+  if (workers.valid()) return workers;
+  return Status(Code::kInvalidArgument,
+                workers.least > workers.most
+                    ? quoted + ": the least number of workers is above the largest"
+                    : quoted + ": a job has 1 to " + std::to_string(WorkerRange::kMost) + " workers");
 }
 
 }  // namespace leat::job

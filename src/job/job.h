@@ -10,16 +10,19 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/config/config.h"
 #include "base/metrics/drift.h"
+#include "base/status.h"
 #include "compute/engine/plan.h"
 #include "compute/nn/model.h"
 #include "compute/optim/optimizer.h"
 #include "job/input/stream_spec.h"
 #include "protocol/coordinator/coordinator.h"
+#include "protocol/messages_control.h"
 #include "protocol/placement.h"
 #include "protocol/server/server.h"
 #include "protocol/strategy.h"
@@ -241,5 +244,16 @@ std::string KeptAsset(const std::string& directory, const std::string& identity)
 // Makes the copies that job.directory lacks, and names them in job->assets. kFailedPrecondition if a file has
 // changed since the job was built.
 Status KeepAssets(Job* job);
+
+// The precision of a job's matrix products.
+
+// Returns `options` for the job's `train: {precision: ...}`. With bf16, products convert their operands if
+// one of the kernel tables is fast in bf16; otherwise the job computes in f32 and a line in the log says so.
+engine::PlanOptions WithPrecision(const Job& job, engine::PlanOptions options);
+
+// The number of workers of a job as users write it.
+
+// Reads "4" or "2:8". The error, kInvalidArgument, quotes the text.
+Result<protocol::WorkerRange> ParseWorkerRange(std::string_view text);
 
 }  // namespace leat::job

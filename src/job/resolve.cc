@@ -6,10 +6,8 @@
 #include <stdexcept>
 
 #include "base/exit_status.h"
-#include "base/path/absolute_path.h"
-#include "job/input/csv_files.h"
-#include "job/input/schema_files.h"
-#include "job/input/trained_files.h"
+#include "base/path/paths.h"
+#include "job/input/input_files.h"
 #include "job/job.h"
 #include "job/resume.h"
 #include "stream/identity.h"

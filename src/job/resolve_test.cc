@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "base/testing.h"
+#include "job/input/input_files.h"
 #include "job/input/log_stream.h"
-#include "job/input/readable.h"
 #include "job/job.h"
 #include "job/resume.h"
 #include "job/testing.h"

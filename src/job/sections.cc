@@ -7,12 +7,10 @@
 #include "base/text.h"
 #include "job/bucket.h"
 #include "job/extensions/extensions.h"
-#include "job/input/csv_files.h"
-#include "job/input/schema_files.h"
+#include "job/input/input_files.h"
 #include "job/input/stream_kinds.h"
 #include "job/job.h"
 #include "job/model/model_section.h"
-#include "job/worker_range.h"
 
 namespace leat::job {
 namespace {

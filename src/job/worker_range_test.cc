@@ -1,4 +1,4 @@
-#include "job/worker_range.h"
+#include "job/job.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

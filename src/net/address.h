@@ -12,7 +12,7 @@
 
 #include "base/status.h"
 #include "net/loop.h"
-#include "net/same_host/descriptor.h"
+#include "net/same_host/same_host_peer.h"
 
 namespace leat::net {
 

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "net/inproc/inproc.h"
 #include "net/testing.h"
+#include "net/transports.h"
 
 namespace leat::net {
 namespace {

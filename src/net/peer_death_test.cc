@@ -8,9 +8,8 @@
 #include <filesystem>
 
 #include "net/same_host/shared_memory.h"
-#include "net/tcp/tcp.h"
 #include "net/testing.h"
-#include "net/ucx/ucx.h"
+#include "net/transports.h"
 
 namespace leat::net {
 namespace {

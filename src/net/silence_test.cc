@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "net/handshake/handshake_socket.h"
-#include "net/same_host/descriptor.h"
+#include "net/same_host/same_host_peer.h"
 #include "net/testing.h"
 #include "net/transport.h"
 

@@ -21,7 +21,7 @@
 #include "base/rng.h"
 #include "net/address.h"
 #include "net/frames/handshake.h"
-#include "net/same_host/descriptor.h"
+#include "net/same_host/same_host_peer.h"
 #include "net/transport.h"
 
 namespace leat::net::testing {

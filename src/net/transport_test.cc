@@ -6,11 +6,9 @@
 #include <thread>
 
 #include "net/fault.h"
-#include "net/inproc/inproc.h"
-#include "net/tcp/tcp.h"
 #include "net/testing.h"
 #include "net/tls/testing.h"
-#include "net/ucx/ucx.h"
+#include "net/transports.h"
 
 namespace leat::net {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "base/encoding/hex.h"
+#include "base/encoding/printable.h"
 #include "base/fields/codec.h"
 #include "base/fields/description.h"
 #include "base/fields/most_bytes.h"

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "base/threads/stop_event.h"
+#include "base/threads/thread.h"
 #include "protocol/slices.h"
 #include "serve/versions.h"
 

@@ -12,7 +12,7 @@
 #include <fstream>
 #include <map>
 
-#include "base/encoding/base64.h"
+#include "base/encoding/printable.h"
 #include "base/fields/json.h"
 #include "base/text.h"
 #include "stream/decode/utf8.h"

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <optional>
 
-#include "base/encoding/hex.h"
+#include "base/encoding/printable.h"
 #include "base/exit_status.h"
 #include "base/files/descriptor.h"
 #include "base/rng.h"

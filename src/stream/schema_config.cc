@@ -9,8 +9,8 @@
 #include "base/fields/word.h"
 #include "stream/csv/csv_settings.h"
 #include "stream/decode/canonical.h"
+#include "stream/decode/formats.h"
 #include "stream/decode/tokenizer.h"
-#include "stream/tensor/tensor_decoder.h"
 
 namespace leat::stream {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/config/config.h"
-#include "base/encoding/hex.h"
+#include "base/encoding/printable.h"
 #include "base/text.h"
 
 namespace leat {

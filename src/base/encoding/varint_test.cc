@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "base/encoding/hex.h"
+#include "base/encoding/printable.h"
 #include "base/rng.h"
 
 namespace leat {

@@ -24,10 +24,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/encoding/hex.h"
+#include "base/encoding/printable.h"
 #include "base/fields/fields.h"
 #include "base/fields/types.h"
-#include "base/json/depth.h"
 #include "base/json/text.h"
 
 namespace leat::fields {

@@ -25,7 +25,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/encoding/hex.h"
+#include "base/encoding/printable.h"
 #include "base/fields/codec.h"
 #include "base/fields/fields.h"
 #include "base/fields/types.h"

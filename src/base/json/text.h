@@ -21,4 +21,10 @@ std::string JsonString(std::string_view text);
 std::string JsonText(const nlohmann::json& value, int indentation = -1);
 std::string JsonText(const nlohmann::ordered_json& value, int indentation = -1);
 
+// Protection against JSON of others that is nested so deep that functions which follow it, such as nlohmann's
+// dump and copies, overflow the stack.
+
+// Whether lists and objects are nested in at most so many levels, as far as the text is JSON.
+bool IsShallowJson(std::string_view text, int levels);
+
 }  // namespace leat

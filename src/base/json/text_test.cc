@@ -4,11 +4,13 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "base/json/append.h"
 
 namespace leat {
+
 namespace {
 
 TEST(JsonTextTest, ComesBack) {
@@ -38,4 +40,23 @@ TEST(JsonTextTest, PiecesAreAppended) {
 }
 
 }  // namespace
+
+namespace {
+
+TEST(JsonDepthTest, CountsLevels) {
+  EXPECT_TRUE(IsShallowJson("", 0));
+  EXPECT_TRUE(IsShallowJson("7", 0));
+  EXPECT_FALSE(IsShallowJson("[]", 0));
+  EXPECT_TRUE(IsShallowJson("[{}, {}, [], []]", 2));
+  EXPECT_FALSE(IsShallowJson(R"([{}, {"a": [1]}])", 2));
+  EXPECT_FALSE(IsShallowJson(std::string(1'000'000, '['), 32));
+}
+
+TEST(JsonDepthTest, TextsAreNoLevels) {
+  EXPECT_TRUE(IsShallowJson(R"(["[[[", "{\"{{", "\\"])", 1));
+  EXPECT_FALSE(IsShallowJson(R"(["\\", ["\""]])", 1));
+}
+
+}  // namespace
+
 }  // namespace leat

@@ -9,8 +9,7 @@
 #include <variant>
 
 #include "base/config/config.h"
-#include "base/metrics/adwin.h"
-#include "base/metrics/page_hinkley.h"
+#include "base/metrics/detectors.h"
 
 namespace leat::metrics {
 

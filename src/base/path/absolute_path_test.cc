@@ -1,4 +1,4 @@
-#include "base/path/absolute_path.h"
+#include "base/path/paths.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,13 +1,16 @@
 // Threads whose exceptions end the process as those of main do.
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
 #include <exception>
 #include <functional>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/status.h"
 
 namespace leat {
@@ -36,5 +39,33 @@ std::thread StartThread(Body body) {
 // Runs `work` on so many threads at the same time, and returns the first error; an exception is one, too. If
 // the host has no more threads, fewer do the work.
 Status RunOnThreads(size_t threads, const std::function<Status()>& work);
+
+// A request to stop, for which a thread waits between its turns.
+
+// Thread-safe.
+class StopEvent {
+ public:
+  void Set(bool stop = true) {
+    {
+      std::lock_guard lock(mutex_);
+      stop_ = stop;
+    }
+    changed_.notify_all();
+  }
+  bool is_set() const {
+    std::lock_guard lock(mutex_);
+    return stop_;
+  }
+  // Waits for it, at most for this time. True: it is set.
+  bool Await(Duration limit) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, limit, [this] { return stop_; });
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stop_ = false;
+};
 
 }  // namespace leat

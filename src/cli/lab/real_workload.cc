@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "cli/commands.h"
-#include "job/precision.h"
+#include "job/job.h"
 #include "run/roles/input/input_errors.h"
 #include "train/step/run_trainer.h"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/encoding/hex.h"
+#include "base/encoding/printable.h"
 #include "base/json/text.h"
 #include "base/processors.h"
 #include "base/text.h"

@@ -14,7 +14,7 @@
 #include "cli/commands.h"
 #include "cli/common_options.h"
 #include "cli/run/job_options.h"
-#include "job/worker_range.h"
+#include "job/job.h"
 #include "net/rpc/client.h"
 #include "run/launcher/admin.h"
 #include "show/report/display.h"

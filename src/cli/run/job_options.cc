@@ -8,7 +8,7 @@
 
 #include "base/exit_status.h"
 #include "job/bucket.h"
-#include "job/worker_range.h"
+#include "job/job.h"
 #include "net/address.h"
 #include "run/launcher/signals.h"
 #include "run/launcher/start/await_healing.h"

@@ -13,7 +13,7 @@
 #include "run/launcher/runner.h"
 #include "run/launcher/security.h"
 #include "run/launcher/token.h"
-#include "show/http/view_token.h"
+#include "show/http/access.h"
 
 namespace leat {
 namespace {

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "compute/engine/compiler.h"
-#include "compute/engine/placement/partitioned_plan.h"
+#include "compute/engine/placement/partition.h"
 #include "compute/graph/builtin.h"
 
 namespace leat::engine {

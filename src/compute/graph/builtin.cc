@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "base/bytes.h"
-#include "base/encoding/hex.h"
+#include "base/encoding/printable.h"
 #include "base/text.h"
 
 namespace leat::graph {

@@ -1,4 +1,4 @@
-#include "compute/onnx/ids.h"
+#include "compute/onnx/fold.h"
 
 #include <algorithm>
 #include <cstring>
@@ -6,7 +6,6 @@
 #include <stdexcept>
 
 #include "compute/onnx/attributes.h"
-#include "compute/onnx/fold.h"
 
 namespace leat::onnx {
 namespace {

@@ -17,7 +17,7 @@
 #include "compute/nn/layer.h"
 #include "compute/onnx/build.h"
 #include "compute/onnx/file.h"
-#include "compute/onnx/ids.h"
+#include "compute/onnx/fold.h"
 
 namespace leat::onnx {
 

@@ -4,7 +4,7 @@
 
 #include "base/rng.h"
 #include "compute/ops/cases.h"
-#include "compute/tensor/bf16.h"
+#include "compute/tensor/convert.h"
 
 namespace leat::ops {
 const std::vector<OpCase>& OpCases() {

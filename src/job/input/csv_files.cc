@@ -1,4 +1,4 @@
-#include "job/input/csv_files.h"
+#include "job/input/input_files.h"
 
 #include <algorithm>
 #include <stdexcept>

@@ -8,10 +8,8 @@
 #include "job/input/stream_kinds.h"
 #include "stream/decode/decoder.h"
 #include "stream/kafka/kafka_admin.h"
-#include "stream/kafka/kafka_dead_letters.h"
+#include "stream/kafka/kafka_outputs.h"
 #include "stream/kafka/kafka_source.h"
-#include "stream/kafka/kafka_transactions.h"
-#include "stream/kafka/kafka_writer.h"
 
 namespace leat::job {
 namespace {

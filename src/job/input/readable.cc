@@ -1,11 +1,10 @@
-#include "job/input/readable.h"
+#include "job/input/input_files.h"
 
 #include <algorithm>
 #include <stdexcept>
 #include <string>
 
 #include "base/exit_status.h"
-#include "job/input/csv_files.h"
 #include "stream/dead_letters.h"
 #include "stream/decode/decoder.h"
 #include "stream/decode/row_writer.h"

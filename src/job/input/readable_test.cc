@@ -1,4 +1,4 @@
-#include "job/input/readable.h"
+#include "job/input/input_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
-#include "job/input/schema_files.h"
+#include "job/input/input_files.h"
 
 #include <filesystem>
 #include <stdexcept>
 #include <utility>
 
-#include "base/encoding/base64.h"
+#include "base/encoding/printable.h"
 #include "base/exit_status.h"
 #include "base/read_file.h"
 #include "base/text.h"

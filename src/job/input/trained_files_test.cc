@@ -1,4 +1,4 @@
-#include "job/input/trained_files.h"
+#include "job/input/input_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

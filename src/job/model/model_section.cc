@@ -6,7 +6,7 @@
 
 #include "compute/onnx/layer.h"
 #include "job/extensions/extensions.h"
-#include "job/input/schema_files.h"
+#include "job/input/input_files.h"
 
 namespace leat::job {
 namespace {

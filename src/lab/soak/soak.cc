@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/exit_status.h"
 #include "base/json/text.h"
-#include "base/path/absolute_path.h"
+#include "base/path/paths.h"
 #include "lab/hosts/hosts.h"
 #include "lab/soak/round.h"
 #include "lab/soak/round_plan.h"

@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/encoding/hex.h"
+#include "base/encoding/printable.h"
 #include "base/exit_status.h"
 #include "base/fields/json.h"
 #include "base/json/text.h"

@@ -6,7 +6,7 @@
 #include <limits>
 #include <string>
 
-#include "base/encoding/hex.h"
+#include "base/encoding/printable.h"
 #include "base/rng.h"
 #include "net/frames/testing.h"
 #include "protocol/messages_data.h"

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "base/check.h"
-#include "base/encoding/hex.h"
+#include "base/encoding/printable.h"
 #include "net/frames/frame.h"
 
 namespace leat::wire {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "base/encoding/hex.h"
+#include "base/encoding/printable.h"
 #include "base/rng.h"
 #include "net/frames/frame.h"
 

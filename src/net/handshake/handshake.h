@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "net/same_host/descriptor.h"
+#include "net/same_host/same_host_peer.h"
 #include "net/transport.h"
 #include "net/transport_context.h"
 

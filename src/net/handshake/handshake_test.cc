@@ -19,7 +19,7 @@
 #include "base/log.h"
 #include "net/address.h"
 #include "net/frames/frame.h"
-#include "net/same_host/descriptor.h"
+#include "net/same_host/same_host_peer.h"
 #include "net/testing.h"
 
 namespace leat::net {

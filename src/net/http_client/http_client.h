@@ -11,7 +11,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "base/threads/stop_event.h"
+#include "base/threads/thread.h"
 
 namespace leat::net {
 

@@ -1,4 +1,4 @@
-#include "net/inproc/inproc.h"
+#include "net/transports.h"
 
 #include <functional>
 #include <set>

@@ -10,7 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/encoding/hex.h"
+#include "base/encoding/printable.h"
 #include "base/fields/files/testing.h"
 #include "base/rng.h"
 #include "protocol/random/testing.h"

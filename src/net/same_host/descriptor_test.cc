@@ -1,4 +1,4 @@
-#include "net/same_host/descriptor.h"
+#include "net/same_host/same_host_peer.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

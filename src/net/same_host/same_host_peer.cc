@@ -1,5 +1,6 @@
 #include "net/same_host/same_host_peer.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -10,6 +11,7 @@
 #include <utility>
 
 namespace leat::net {
+
 namespace {
 
 constexpr uint32_t kMaxBootId = 64;
@@ -66,6 +68,20 @@ std::optional<SameHostPeer> FindSameHostPeer(ByteReader& description) {
   auto& secret = found.secret;
   const ssize_t read = pread(file->descriptor.get(), secret.data(), secret.size(), 0);
   return read == static_cast<ssize_t>(secret.size()) ? std::optional(found) : std::nullopt;
+}
+
+std::optional<PeerFile> OpenPeerFile(pid_t pid, int32_t number, uint64_t device, uint64_t inode) {
+  // O_PATH first: it has no side effects, whatever the file is.
+  const std::string path = "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(number);
+  const Descriptor found(open(path.c_str(), O_PATH | O_CLOEXEC));
+  struct stat at {};
+  if (!found.ok() || fstat(found.get(), &at) != 0 || !S_ISREG(at.st_mode) || at.st_uid != geteuid() ||
+      at.st_dev != device || at.st_ino != inode) {
+    return std::nullopt;
+  }
+  Descriptor file(open(("/proc/self/fd/" + std::to_string(found.get())).c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.ok()) return std::nullopt;
+  return PeerFile{std::move(file), static_cast<uint64_t>(at.st_size)};
 }
 
 }  // namespace leat::net

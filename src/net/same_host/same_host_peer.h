@@ -11,9 +11,21 @@
 #include <string>
 
 #include "base/bytes.h"
-#include "net/same_host/descriptor.h"
+#include "base/files/descriptor.h"
 
 namespace leat::net {
+
+// Files that other processes have open.
+
+using leat::Descriptor;
+
+struct PeerFile {
+  Descriptor descriptor;  // read-only
+  uint64_t bytes = 0;
+};
+// Opens the file that process `pid` claims to have open as descriptor `number`. Returns none unless it is a
+// regular file of this user with the given device and inode.
+std::optional<PeerFile> OpenPeerFile(pid_t pid, int32_t number, uint64_t device, uint64_t inode);
 
 using Secret = std::array<std::byte, 16>;
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "net/same_host/descriptor.h"
+#include "net/same_host/same_host_peer.h"
 #include "net/transport.h"
 
 namespace leat::net {

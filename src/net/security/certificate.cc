@@ -20,8 +20,8 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/path/absolute_path.h"
-#include "net/same_host/descriptor.h"
+#include "base/path/paths.h"
+#include "net/same_host/same_host_peer.h"
 #include "net/security/openssl.h"
 #include "net/security/private_file.h"
 

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "net/same_host/descriptor.h"
+#include "net/same_host/same_host_peer.h"
 #include "net/testing.h"
 
 namespace leat::net {

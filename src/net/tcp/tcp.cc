@@ -1,5 +1,5 @@
 // The tcp transport. handshake.cc authenticates sockets, stream.cc exchanges messages.
-#include "net/tcp/tcp.h"
+#include "net/transports.h"
 
 #include <map>
 #include <utility>

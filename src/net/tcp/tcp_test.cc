@@ -14,8 +14,8 @@
 #include <thread>
 
 #include "net/frames/frame.h"
-#include "net/tcp/tcp.h"
 #include "net/testing.h"
+#include "net/transports.h"
 #include "protocol/messages_data.h"
 
 namespace leat::net {

@@ -6,7 +6,7 @@
 
 #include "net/handshake/handshake.h"
 #include "net/loop.h"
-#include "net/same_host/descriptor.h"
+#include "net/same_host/same_host_peer.h"
 
 namespace leat::net {
 

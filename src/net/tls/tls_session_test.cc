@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "net/same_host/descriptor.h"
+#include "net/same_host/same_host_peer.h"
 #include "net/testing.h"
 #include "net/tls/testing.h"
 

@@ -5,7 +5,7 @@
 // connecting side returns the second secret and its address. Both greet each other over UCX, and the
 // accepting side announces the path. Either side may choose tcp instead. The socket stays open, because it
 // reports the death of a peer at once.
-#include "net/ucx/ucx.h"
+#include "net/transports.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -20,7 +20,6 @@
 #include "net/connection_handle.h"
 #include "net/same_host/same_host_peer.h"
 #include "net/stall.h"
-#include "net/tcp/tcp.h"
 #include "net/transport.h"
 #include "net/transport_context.h"
 #include "net/ucx/ucx_endpoint.h"

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "net/security/locked_folder.h"
+#include "net/security/private_file.h"
 
 namespace leat::net {
 namespace {

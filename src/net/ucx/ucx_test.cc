@@ -22,9 +22,8 @@
 #include "net/framing.h"
 #include "net/same_host/same_host_peer.h"
 #include "net/same_host/shared_memory.h"
-#include "net/tcp/tcp.h"
 #include "net/testing.h"
-#include "net/ucx/ucx.h"
+#include "net/transports.h"
 #include "net/ucx/ucx_endpoint.h"
 
 namespace leat::net {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/encoding/hex.h"
+#include "base/encoding/printable.h"
 
 namespace leat::protocol {
 namespace {

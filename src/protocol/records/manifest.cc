@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "base/path/plain_name.h"
+#include "base/path/paths.h"
 #include "protocol/records/recovered_state.h"
 
 namespace leat::protocol {

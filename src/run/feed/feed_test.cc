@@ -15,9 +15,9 @@
 
 #include "base/rng.h"
 #include "net/fault.h"
-#include "net/tcp/tcp.h"
 #include "net/testing.h"
 #include "net/tls/testing.h"
+#include "net/transports.h"
 #include "run/feed/client.h"
 #include "run/feed/remote_source.h"
 #include "run/feed/server.h"

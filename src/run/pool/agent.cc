@@ -26,7 +26,7 @@
 #include "base/log.h"
 #include "net/address.h"
 #include "net/rpc/client.h"
-#include "net/same_host/descriptor.h"
+#include "net/same_host/same_host_peer.h"
 #include "net/security/certificate.h"
 #include "run/launcher/processes.h"
 #include "run/launcher/signals.h"

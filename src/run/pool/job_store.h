@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "net/same_host/descriptor.h"
+#include "net/same_host/same_host_peer.h"
 #include "run/pool/messages_json.h"
 
 namespace leat::pool {

@@ -1,7 +1,7 @@
 #include "run/pool/pool_id.h"
 
 #include "base/bytes.h"
-#include "base/path/plain_name.h"
+#include "base/path/paths.h"
 #include "storage/checkpoint/file.h"
 
 namespace leat::pool {

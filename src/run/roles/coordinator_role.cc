@@ -9,9 +9,12 @@
 
 #include "base/log.h"
 #include "base/metrics/metrics.h"
+#include "base/path/paths.h"
+#include "job/input/input_files.h"
 #include "net/address.h"
 #include "net/loop.h"
 #include "net/rpc/server.h"
+#include "net/transports.h"
 #include "run/launcher/signals.h"
 #include "run/roles/autoscale/scaling.h"
 #include "run/roles/background_thread.h"

@@ -8,11 +8,10 @@
 #include <utility>
 
 #include "base/metrics/process.h"
-#include "job/precision.h"
+#include "job/job.h"
 #include "net/address.h"
 #include "net/frames/transfer.h"
-#include "net/tcp/tcp.h"
-#include "net/ucx/ucx.h"
+#include "net/transports.h"
 #include "run/roles/membership.h"
 #include "run/roles/shards/shard_files.h"
 #include "train/collective/mpi.h"

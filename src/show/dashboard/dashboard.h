@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "show/dashboard/frames.h"
 #include "show/history/job_monitor.h"
-#include "show/http/http.h"
+#include "show/http/access.h"
 
 namespace leat::observe {
 

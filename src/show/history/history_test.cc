@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/encoding/hex.h"
+#include "base/encoding/printable.h"
 #include "base/fields/files/testing.h"
 #include "base/fields/testing.h"
 #include "show/history/records.h"

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "net/address.h"
-#include "show/http/view_token.h"
+#include "show/http/access.h"
 
 namespace leat::observe {
 namespace {

@@ -14,7 +14,7 @@
 #include "base/status.h"
 #include "net/http/server.h"
 #include "net/tls/tls_identity.h"
-#include "show/http/http.h"
+#include "show/http/access.h"
 
 namespace leat::observe {
 

@@ -18,9 +18,9 @@
 #include "base/testing.h"
 #include "net/address.h"
 #include "net/http_client/http_client.h"
-#include "net/same_host/descriptor.h"
+#include "net/same_host/same_host_peer.h"
 #include "net/tls/testing.h"
-#include "show/http/view_token.h"
+#include "show/http/access.h"
 
 namespace leat::observe {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "net/tls/testing.h"
+#include "show/http/access.h"
 #include "show/http/listener.h"
-#include "show/http/view_token.h"
 
 namespace leat::observe {
 namespace {

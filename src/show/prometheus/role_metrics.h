@@ -10,7 +10,7 @@
 
 #include "base/metrics/metrics.h"
 #include "protocol/messages_control.h"
-#include "show/http/http.h"
+#include "show/http/access.h"
 #include "show/prometheus/liveness.h"
 #include "show/prometheus/status_families.h"
 #include "show/prometheus/status_source.h"

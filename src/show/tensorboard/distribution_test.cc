@@ -1,4 +1,4 @@
-#include "show/tensorboard/distribution.h"
+#include "show/tensorboard/gradients.h"
 
 #include <gtest/gtest.h>
 

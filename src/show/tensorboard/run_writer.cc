@@ -11,7 +11,6 @@
 
 #include "base/log.h"
 #include "base/threads/thread.h"
-#include "show/tensorboard/distribution.h"
 #include "show/tensorboard/event_file.h"
 #include "show/tensorboard/gradients.h"
 #include "storage/checkpoint/shard.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "show/report/figures.h"
-#include "show/tensorboard/distribution.h"
+#include "show/tensorboard/gradients.h"
 
 namespace leat::tensorboard {
 

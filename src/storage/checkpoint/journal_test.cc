@@ -7,7 +7,7 @@
 #include <csignal>
 #include <limits>
 
-#include "base/encoding/hex.h"
+#include "base/encoding/printable.h"
 #include "base/fields/codec.h"
 #include "base/fields/files/testing.h"
 #include "base/fields/testing.h"

@@ -1,6 +1,6 @@
 #include "storage/checkpoint/manifest.h"
 
-#include "base/encoding/hex.h"
+#include "base/encoding/printable.h"
 #include "storage/checkpoint/document.h"
 
 namespace leat::checkpoint {

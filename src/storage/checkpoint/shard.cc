@@ -9,7 +9,7 @@
 #include <set>
 
 #include "base/check.h"
-#include "base/encoding/hex.h"
+#include "base/encoding/printable.h"
 #include "base/fields/codec.h"
 #include "base/fields/json.h"
 #include "compute/optim/moments.h"

@@ -13,9 +13,8 @@
 #include <filesystem>
 #include <random>
 
-#include "base/encoding/hex.h"
-#include "base/path/absolute_path.h"
-#include "base/path/plain_name.h"
+#include "base/encoding/printable.h"
+#include "base/path/paths.h"
 #include "base/text.h"
 #include "storage/checkpoint/file.h"
 #include "storage/checkpoint/journal.h"

@@ -10,10 +10,9 @@
 #include <span>
 #include <utility>
 
-#include "base/encoding/base64.h"
 #include "base/encoding/crc32c.h"
+#include "base/encoding/printable.h"
 #include "base/text.h"
-#include "base/threads/stop_event.h"
 #include "base/threads/thread.h"
 #include "storage/object_store/credentials.h"
 #include "storage/object_store/object_store.h"

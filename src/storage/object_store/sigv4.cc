@@ -9,7 +9,7 @@
 #include <ctime>
 #include <span>
 
-#include "base/encoding/hex.h"
+#include "base/encoding/printable.h"
 #include "base/text.h"
 
 namespace leat::object_store {

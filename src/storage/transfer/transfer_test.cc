@@ -9,9 +9,8 @@
 #include "base/testing.h"
 #include "net/fault.h"
 #include "net/frames/frame.h"
-#include "net/inproc/inproc.h"
-#include "net/tcp/tcp.h"
 #include "net/testing.h"
+#include "net/transports.h"
 #include "storage/transfer/client.h"
 #include "storage/transfer/service.h"
 

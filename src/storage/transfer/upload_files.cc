@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "base/path/plain_name.h"
+#include "base/path/paths.h"
 
 namespace leat::transfer {
 namespace {

@@ -8,7 +8,7 @@
 #include "stream/csv/split.h"
 #include "stream/decode/row_writer.h"
 #include "stream/decode/utf8.h"
-#include "stream/join/timed_source.h"
+#include "stream/join/times.h"
 
 namespace leat::stream {
 namespace {

@@ -1,7 +1,5 @@
 #include "stream/bots/synthetic.h"
 
-#include "stream/bots/text_writer.h"
-
 namespace leat::stream {
 
 void SyntheticEvents::Next(std::string* out) {

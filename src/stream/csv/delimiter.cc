@@ -5,7 +5,7 @@
 #include <iterator>
 #include <map>
 
-#include "base/encoding/hex.h"
+#include "base/encoding/printable.h"
 #include "base/text.h"
 #include "stream/decode/text_hint.h"
 #include "stream/file/command.h"

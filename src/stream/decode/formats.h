@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "base/config/config.h"
 #include "stream/decode/decoder.h"
 #include "stream/schema.h"
 
@@ -33,5 +34,10 @@ std::unique_ptr<Decoder> DecodeAttributes(const Schema& schema, std::unique_ptr<
 // label does not match is a dead letter, with a reason that begins "label at offset 17: ". An event without a
 // label is counted as unjoined. Throws as Schema::LateLabels.
 std::unique_ptr<Decoder> DecodeLateLabels(const Schema& schema, std::unique_ptr<Decoder> events);
+
+// Settings of fields of the format tensor; its decoder is in decode/formats.h.
+
+// Reads dtype, shape and width of a field whose type and role are known.
+void ReadTensor(const Config& config, Field* field);
 
 }  // namespace leat::stream

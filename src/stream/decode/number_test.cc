@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/rng.h"
-#include "stream/bots/text_writer.h"
+#include "stream/bots/synthetic.h"
 
 namespace leat::stream {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 #include "stream/file/command.h"
-#include "stream/json/json_extent.h"
+#include "stream/json/json_fields.h"
 
 namespace leat::stream {
 namespace {

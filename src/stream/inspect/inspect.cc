@@ -14,7 +14,7 @@
 #include "stream/file/lines.h"
 #include "stream/inspect/column_reader.h"
 #include "stream/inspect/peek.h"
-#include "stream/json/json_extent.h"
+#include "stream/json/json_fields.h"
 #include "stream/json/json_parser.h"
 
 namespace leat::stream {

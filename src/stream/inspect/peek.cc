@@ -10,11 +10,11 @@
 #include <string_view>
 #include <utility>
 
-#include "base/encoding/hex.h"
+#include "base/encoding/printable.h"
 #include "base/json/text.h"
 #include "base/text.h"
 #include "stream/decode/decoder.h"
-#include "stream/join/timed_source.h"
+#include "stream/join/times.h"
 
 namespace leat::stream {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "stream/join/timed_source.h"
+#include "stream/join/times.h"
 
 namespace leat::stream {
 

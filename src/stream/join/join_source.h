@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "stream/join/timed_source.h"
+#include "stream/join/times.h"
 #include "stream/source.h"
 
 namespace leat::stream {

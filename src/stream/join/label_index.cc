@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "stream/join/timed_source.h"
+#include "stream/join/times.h"
 
 namespace leat::stream {
 namespace {

@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "base/bytes.h"
-#include "stream/join/time_sequence.h"
+#include "stream/join/times.h"
 #include "stream/source.h"
 
 namespace leat::stream {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "stream/join/timed_source.h"
+#include "stream/join/times.h"
 
 namespace leat::stream {
 

@@ -1,4 +1,4 @@
-#include "stream/join/time_sequence.h"
+#include "stream/join/times.h"
 
 #include <gtest/gtest.h>
 

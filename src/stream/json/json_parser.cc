@@ -2,7 +2,7 @@
 
 #include "stream/csv/split.h"
 #include "stream/decode/number.h"
-#include "stream/json/json_extent.h"
+#include "stream/json/json_fields.h"
 
 namespace leat::stream {
 namespace {

@@ -1,4 +1,4 @@
-#include "stream/kafka/kafka_dead_letters.h"
+#include "stream/kafka/kafka_outputs.h"
 
 #include <array>
 #include <cstdint>

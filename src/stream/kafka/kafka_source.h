@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "stream/join/timed_source.h"
+#include "stream/join/times.h"
 #include "stream/kafka/kafka_client.h"
 
 namespace leat::stream {

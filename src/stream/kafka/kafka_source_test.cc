@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "stream/kafka/kafka_dead_letters.h"
-#include "stream/kafka/kafka_writer.h"
+#include "stream/kafka/kafka_outputs.h"
 #include "stream/kafka/testing.h"
 #include "stream/testing.h"
 

@@ -1,4 +1,4 @@
-#include "stream/kafka/kafka_transactions.h"
+#include "stream/kafka/kafka_outputs.h"
 
 #include <utility>
 

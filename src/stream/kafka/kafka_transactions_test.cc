@@ -1,6 +1,6 @@
 // Tests with the broker that librdkafka has for them, whose consumers also see uncommitted records. A system
 // test has a real one.
-#include "stream/kafka/kafka_transactions.h"
+#include "stream/kafka/kafka_outputs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

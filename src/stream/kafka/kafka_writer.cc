@@ -1,4 +1,4 @@
-#include "stream/kafka/kafka_writer.h"
+#include "stream/kafka/kafka_outputs.h"
 
 #include <algorithm>
 #include <string>

@@ -1,4 +1,4 @@
-#include "stream/publish/key.h"
+#include "stream/publish/rows.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "stream/publish/key.h"
+#include "stream/publish/rows.h"
 #include "stream/source.h"
 #include "stream/topic_writer.h"
 

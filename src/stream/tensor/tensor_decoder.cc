@@ -1,4 +1,4 @@
-#include "stream/tensor/tensor_decoder.h"
+#include "stream/decode/formats.h"
 
 #include <bit>
 #include <charconv>
@@ -7,8 +7,7 @@
 
 #include "base/fields/word.h"
 #include "base/multiversion.h"
-#include "compute/tensor/bf16.h"
-#include "stream/decode/formats.h"
+#include "compute/tensor/convert.h"
 #include "stream/decode/row_writer.h"
 
 namespace leat::stream {

@@ -1,4 +1,4 @@
-#include "stream/tensor/tensor_decoder.h"
+#include "stream/decode/formats.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,6 @@
 #include <limits>
 #include <numbers>
 
-#include "stream/decode/formats.h"
 #include "stream/testing.h"
 
 namespace leat::stream {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/encoding/hex.h"
+#include "base/encoding/printable.h"
 #include "base/fields/files/testing.h"
 #include "base/fields/testing.h"
 

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "net/same_host/shared_memory.h"
-#include "net/tcp/tcp.h"
+#include "net/transports.h"
 #include "train/collective/testing.h"
 
 namespace leat::collective {

@@ -10,10 +10,8 @@
 
 #include "base/rng.h"
 #include "net/fault.h"
-#include "net/inproc/inproc.h"
-#include "net/tcp/tcp.h"
 #include "net/testing.h"
-#include "net/ucx/ucx.h"
+#include "net/transports.h"
 #include "train/collective/peer_all_reduce.h"
 
 namespace leat::collective::testing {

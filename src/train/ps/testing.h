@@ -12,9 +12,8 @@
 
 #include "net/fault.h"
 #include "net/frames/frame.h"
-#include "net/inproc/inproc.h"
-#include "net/tcp/tcp.h"
 #include "net/testing.h"
+#include "net/transports.h"
 #include "train/ps/client.h"
 #include "train/ps/server_shell.h"
 

@@ -6,10 +6,12 @@
 // a later one.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "compute/engine/compiler.h"
 #include "compute/engine/placement/placement.h"
+#include "compute/engine/plan.h"
 
 namespace leat::engine {
 
@@ -30,5 +32,13 @@ struct Partition {
 Partition PartitionGraph(const Lowered& lowered, const Placement& placement,
                          const std::vector<Device>& devices, std::vector<ChosenKernel> kernels,
                          const std::vector<double>& costs_us, const TransferContext& crossing);
+
+// A plan over several devices: one program per device; a rendezvous transfers tensors. Internal to the
+// engine.
+
+// `crossing` is the context that the partition's transfer kernels refer to. Keeps no reference to `source`.
+std::unique_ptr<Plan> MakePartitionedPlan(const graph::Graph& source, Partition partition,
+                                          std::unique_ptr<TransferContext> crossing,
+                                          const PlanOptions& options);
 
 }  // namespace leat::engine

@@ -1,6 +1,5 @@
 
 #include "compute/kernels/reference/kernels.h"
-#include "compute/kernels/reference/widen.h"
 #include "compute/ops/convolution/conv2d.h"
 #include "compute/ops/convolution/conv2d_bias.h"
 

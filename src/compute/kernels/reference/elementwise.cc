@@ -1,8 +1,7 @@
 #include <cmath>
 
+#include "compute/kernels/reference/elements.h"
 #include "compute/kernels/reference/kernels.h"
-#include "compute/kernels/reference/types.h"
-#include "compute/kernels/reference/walk.h"
 #include "compute/ops/activation/activation.h"
 #include "compute/ops/elementwise/elementwise.h"
 #include "compute/ops/shape/broadcast.h"

@@ -1,8 +1,7 @@
 #include <algorithm>
 
+#include "compute/kernels/reference/elements.h"
 #include "compute/kernels/reference/kernels.h"
-#include "compute/kernels/reference/types.h"
-#include "compute/kernels/reference/walk.h"
 #include "compute/ops/index/index.h"
 #include "compute/ops/shape/broadcast.h"
 #include "compute/ops/shape/shape.h"

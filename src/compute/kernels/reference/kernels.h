@@ -76,4 +76,9 @@ void AddEmbedding(graph::KernelTable& table);
 void AddRecurrent(graph::KernelTable& table);
 void AddAttention(graph::KernelTable& table);
 
+// bf16 matrix products and convolutions through the f32 loops.
+
+// Wraps an f32 factory to accept bf16 inputs, which the kernel converts to f32 in scratch memory.
+KernelFactory Widened(std::unique_ptr<graph::Kernel> (*make)(const KernelRequest&));
+
 }  // namespace leat::reference

@@ -1,9 +1,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "compute/kernels/reference/elements.h"
 #include "compute/kernels/reference/kernels.h"
-#include "compute/kernels/reference/walk.h"
-#include "compute/kernels/reference/widen.h"
 #include "compute/ops/matrix/matrix.h"
 #include "compute/ops/shape/broadcast.h"
 

@@ -3,9 +3,8 @@
 #include <limits>
 #include <vector>
 
+#include "compute/kernels/reference/elements.h"
 #include "compute/kernels/reference/kernels.h"
-#include "compute/kernels/reference/types.h"
-#include "compute/kernels/reference/walk.h"
 #include "compute/ops/shape/broadcast.h"
 #include "compute/ops/shape/reduce.h"
 #include "compute/ops/shape/shape.h"

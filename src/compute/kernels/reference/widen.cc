@@ -1,9 +1,9 @@
-#include "compute/kernels/reference/widen.h"
+#include "compute/kernels/reference/kernels.h"
 
 #include <algorithm>
 #include <vector>
 
-#include "compute/tensor/bf16.h"
+#include "compute/tensor/convert.h"
 
 namespace leat::reference {
 namespace {

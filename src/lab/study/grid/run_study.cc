@@ -11,7 +11,7 @@
 #include <sstream>
 #include <utility>
 
-#include "base/encoding/hex.h"
+#include "base/encoding/printable.h"
 #include "base/exit_status.h"
 #include "base/json/text.h"
 #include "base/text.h"

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "base/exit_status.h"
-#include "base/threads/stop_event.h"
+#include "base/threads/thread.h"
 #include "run/launcher/signals.h"
 
 namespace leat::launcher {

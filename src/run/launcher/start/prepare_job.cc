@@ -13,10 +13,9 @@
 #include <vector>
 
 #include "base/exit_status.h"
-#include "base/path/absolute_path.h"
+#include "base/path/paths.h"
 #include "job/bucket.h"
-#include "job/input/readable.h"
-#include "job/input/trained_files.h"
+#include "job/input/input_files.h"
 #include "job/resume.h"
 #include "net/address.h"
 #include "run/launcher/security.h"

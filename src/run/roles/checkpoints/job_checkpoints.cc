@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "net/address.h"
 #include "net/frames/transfer.h"
-#include "net/tcp/tcp.h"
+#include "net/transports.h"
 #include "storage/checkpoint/safetensors.h"
 
 namespace leat::roles {

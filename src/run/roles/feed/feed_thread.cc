@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/threads/thread.h"
-#include "net/tcp/tcp.h"
+#include "net/transports.h"
 
 namespace leat::roles {
 

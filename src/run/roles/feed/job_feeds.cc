@@ -8,7 +8,7 @@
 
 #include "net/address.h"
 #include "net/rpc/client.h"
-#include "net/tcp/tcp.h"
+#include "net/transports.h"
 #include "run/roles/role.h"
 
 namespace leat::roles {

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "base/testing.h"
-#include "net/tcp/tcp.h"
+#include "net/transports.h"
 #include "run/roles/feed/feed_thread.h"
 #include "stream/identity.h"
 

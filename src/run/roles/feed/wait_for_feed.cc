@@ -8,7 +8,7 @@
 #include "net/address.h"
 #include "net/loop.h"
 #include "net/rpc/server.h"
-#include "net/tcp/tcp.h"
+#include "net/transports.h"
 #include "run/feed/remote_source.h"
 #include "run/launcher/signals.h"
 #include "run/roles/feed/model_files.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/testing.h"
-#include "net/tcp/tcp.h"
+#include "net/transports.h"
 #include "run/roles/feed/feed_thread.h"
 #include "run/roles/predictions/publisher_service.h"
 #include "run/roles/predictions/score_sender.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/recorder/recorder.h"
-#include "base/threads/stop_event.h"
+#include "base/threads/thread.h"
 #include "net/rpc/client.h"
 #include "protocol/messages_control.h"
 #include "run/roles/coordinator_client.h"

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <utility>
 
-#include "net/security/locked_folder.h"
 #include "net/security/private_file.h"
 #include "storage/checkpoint/file.h"
 

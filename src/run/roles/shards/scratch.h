@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/status.h"
-#include "net/same_host/descriptor.h"
+#include "net/same_host/same_host_peer.h"
 
 namespace leat::roles {
 

@@ -10,7 +10,7 @@
 #include <mutex>
 
 #include "base/testing.h"
-#include "net/tcp/tcp.h"
+#include "net/transports.h"
 #include "run/roles/shards/shard_service.h"
 #include "storage/checkpoint/file.h"
 #include "storage/checkpoint/shard.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/path/plain_name.h"
+#include "base/path/paths.h"
 #include "storage/checkpoint/file.h"
 #include "storage/checkpoint/manifest.h"
 #include "storage/checkpoint/standby/standby_directory.h"

@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "base/log.h"
-#include "base/threads/stop_event.h"
+#include "base/threads/thread.h"
 #include "net/rpc/client.h"
 #include "run/launcher/signals.h"
 #include "storage/checkpoint/journal.h"

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "base/log.h"
-#include "base/threads/stop_event.h"
+#include "base/threads/thread.h"
 #include "job/resume.h"
 #include "net/address.h"
 #include "net/frames/transfer.h"
 #include "net/rpc/client.h"
-#include "net/tcp/tcp.h"
+#include "net/transports.h"
 #include "protocol/succession/followed_journal.h"
 #include "run/launcher/signals.h"
 #include "run/roles/role.h"

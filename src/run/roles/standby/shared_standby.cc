@@ -7,7 +7,7 @@
 #include <variant>
 
 #include "base/log.h"
-#include "base/threads/stop_event.h"
+#include "base/threads/thread.h"
 #include "net/address.h"
 #include "net/rpc/client.h"
 #include "net/rpc/server.h"

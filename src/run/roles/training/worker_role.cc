@@ -8,6 +8,7 @@
 #include "job/job.h"
 #include "net/address.h"
 #include "net/frames/frame.h"
+#include "net/transports.h"
 #include "protocol/worker/worker.h"
 #include "run/roles/faults/kill_point.h"
 #include "run/roles/membership.h"

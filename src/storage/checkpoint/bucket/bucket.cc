@@ -12,8 +12,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/path/absolute_path.h"
-#include "base/path/plain_name.h"
+#include "base/path/paths.h"
 #include "base/text.h"
 #include "base/threads/thread.h"
 #include "storage/checkpoint/file.h"

@@ -2,7 +2,7 @@
 #include <utility>
 #include <variant>
 
-#include "base/encoding/hex.h"
+#include "base/encoding/printable.h"
 #include "storage/checkpoint/bucket/bucket.h"
 #include "storage/checkpoint/document.h"
 #include "storage/checkpoint/journal.h"

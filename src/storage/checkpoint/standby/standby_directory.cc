@@ -9,8 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/path/absolute_path.h"
-#include "base/path/plain_name.h"
+#include "base/path/paths.h"
 #include "storage/checkpoint/manifest.h"
 #include "storage/checkpoint/shard.h"
 #include "storage/checkpoint/store.h"
