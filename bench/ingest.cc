@@ -22,7 +22,7 @@
 
 #include "compute/kernels/cpu/table.h"
 #include "compute/kernels/reference/reference.h"
-#include "compute/ops/fuse.h"
+#include "compute/ops/passes.h"
 #include "frame/baseline.h"
 #include "frame/measure.h"
 #include "frame/program.h"

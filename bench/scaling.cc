@@ -25,7 +25,7 @@
 
 #include "compute/kernels/cpu/table.h"
 #include "compute/kernels/reference/reference.h"
-#include "compute/ops/fuse.h"
+#include "compute/ops/passes.h"
 #include "compute/optim/optimizer.h"
 #include "frame/baseline.h"
 #include "frame/images.h"

@@ -17,7 +17,7 @@
 #include "base/rng.h"
 #include "compute/kernels/cpu/table.h"
 #include "compute/kernels/reference/reference.h"
-#include "compute/ops/fuse.h"
+#include "compute/ops/passes.h"
 #include "frame/measure.h"
 #include "frame/program.h"
 #include "frame/report.h"

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "records.h"
-#include "stream/csv/detect.h"
+#include "stream/csv/csv_settings.h"
 #include "stream/csv/split.h"
 #include "stream/decode/decoder.h"
 #include "stream/file/kind.h"

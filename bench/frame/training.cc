@@ -9,8 +9,7 @@
 #include "compute/graph/pass.h"
 #include "compute/kernels/cpu/table.h"
 #include "compute/kernels/reference/reference.h"
-#include "compute/ops/fuse.h"
-#include "compute/ops/precision.h"
+#include "compute/ops/passes.h"
 #include "compute/optim/init.h"
 
 namespace leat::bench {

@@ -14,7 +14,7 @@
 #include "compute/kernels/cpu/table.h"
 #include "compute/kernels/reference/reference.h"
 #include "compute/onnx/layer.h"
-#include "compute/ops/fuse.h"
+#include "compute/ops/passes.h"
 #include "object.h"
 #include "variables.h"
 

@@ -7,16 +7,16 @@
 //   }
 #pragma once
 
-#include "base/config/config.h"          // IWYU pragma: export
-#include "compute/nn/layer.h"            // IWYU pragma: export
-#include "compute/nn/layers/settings.h"  // IWYU pragma: export
-#include "compute/ops/ops.h"             // IWYU pragma: export
-#include "job/extensions/extensions.h"   // IWYU pragma: export
-#include "protocol/placement.h"          // IWYU pragma: export
-#include "stream/log/log.h"              // IWYU pragma: export
-#include "stream/log/log_writer.h"       // IWYU pragma: export
-#include "stream/memory_source.h"        // IWYU pragma: export
-#include "stream/source.h"               // IWYU pragma: export
+#include "base/config/config.h"         // IWYU pragma: export
+#include "compute/nn/layer.h"           // IWYU pragma: export
+#include "compute/nn/layers/kinds.h"    // IWYU pragma: export
+#include "compute/ops/ops.h"            // IWYU pragma: export
+#include "job/extensions/extensions.h"  // IWYU pragma: export
+#include "protocol/placement.h"         // IWYU pragma: export
+#include "stream/log/log.h"             // IWYU pragma: export
+#include "stream/log/log_writer.h"      // IWYU pragma: export
+#include "stream/memory_source.h"       // IWYU pragma: export
+#include "stream/source.h"              // IWYU pragma: export
 
 namespace leat {
 

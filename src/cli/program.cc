@@ -29,7 +29,7 @@
 #include "cli/run/job_options.h"
 #include "compute/kernels/cpu/table.h"
 #include "compute/kernels/reference/reference.h"
-#include "compute/ops/fuse.h"
+#include "compute/ops/passes.h"
 #include "job/job.h"
 #include "run/roles/role.h"
 #include "show/http/access.h"

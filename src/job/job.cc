@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/text.h"
-#include "compute/ops/precision.h"
+#include "compute/ops/passes.h"
 #include "job/input/input_files.h"
 
 namespace leat::job {

@@ -9,7 +9,7 @@
 #include "compute/engine/plan.h"
 #include "compute/kernels/cpu/table.h"
 #include "compute/kernels/reference/reference.h"
-#include "compute/ops/fuse.h"
+#include "compute/ops/passes.h"
 #include "job/job.h"
 #include "protocol/parameters.h"
 

@@ -10,8 +10,8 @@
 #include "compute/graph/gradient.h"
 #include "compute/kernels/cpu/table.h"
 #include "compute/kernels/reference/reference.h"
-#include "compute/ops/fuse.h"
 #include "compute/ops/ops.h"
+#include "compute/ops/passes.h"
 #include "golden.h"
 
 namespace leat::goldens {

@@ -1,4 +1,4 @@
-#include "base/metrics/skew.h"
+#include "base/metrics/share.h"
 
 #include <gtest/gtest.h>
 

@@ -11,8 +11,8 @@
 #include "compute/engine/run/thread_pool.h"
 #include "compute/graph/gradient.h"
 #include "compute/kernels/reference/reference.h"
-#include "compute/ops/fuse.h"
 #include "compute/ops/ops.h"
+#include "compute/ops/passes.h"
 
 namespace leat::engine {
 

@@ -7,7 +7,6 @@
 
 #include "base/text.h"
 #include "compute/nn/layers/kinds.h"
-#include "compute/nn/layers/settings.h"
 
 namespace leat::nn {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "compute/graph/gradient.h"
-#include "compute/nn/layers/settings.h"
+#include "compute/nn/layers/kinds.h"
 #include "compute/ops/ops.h"
 
 namespace leat::nn {

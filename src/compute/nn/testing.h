@@ -9,7 +9,7 @@
 #include "compute/engine/plan.h"
 #include "compute/kernels/reference/reference.h"
 #include "compute/nn/model.h"
-#include "compute/ops/fuse.h"
+#include "compute/ops/passes.h"
 
 namespace leat::nn {
 

@@ -5,7 +5,7 @@
 
 #include "base/exit_status.h"
 #include "base/read_file.h"
-#include "compute/nn/layers/settings.h"
+#include "compute/nn/layers/kinds.h"
 
 namespace leat::onnx {
 namespace {

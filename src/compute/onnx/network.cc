@@ -8,7 +8,7 @@
 
 #include "compute/graph/gradient.h"
 #include "compute/nn/last_activation.h"
-#include "compute/onnx/rows.h"
+#include "compute/onnx/fold.h"
 #include "compute/ops/ops.h"
 
 namespace leat::onnx {

@@ -15,10 +15,10 @@
 #include "compute/graph/gradient.h"
 #include "compute/kernels/reference/reference.h"
 #include "compute/nn/model.h"
+#include "compute/onnx/fold.h"
 #include "compute/onnx/layer.h"
 #include "compute/onnx/network.h"
 #include "compute/onnx/onnx.pb.h"
-#include "compute/onnx/rows.h"
 #include "compute/ops/ops.h"
 
 namespace leat::onnx {

@@ -1,4 +1,4 @@
-#include "compute/onnx/rows.h"
+#include "compute/onnx/fold.h"
 
 #include <cstring>
 #include <optional>

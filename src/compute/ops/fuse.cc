@@ -1,4 +1,4 @@
-#include "compute/ops/fuse.h"
+#include "compute/ops/passes.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,6 @@
 #include "compute/ops/convolution/fuse.h"
 #include "compute/ops/elementwise/elementwise.h"
 #include "compute/ops/matrix/matrix.h"
-#include "compute/ops/simplify.h"
 
 namespace leat::ops {
 namespace {

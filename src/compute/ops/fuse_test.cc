@@ -1,4 +1,4 @@
-#include "compute/ops/fuse.h"
+#include "compute/ops/passes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

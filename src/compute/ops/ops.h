@@ -3,7 +3,6 @@
 
 #include "compute/ops/activation/activation.h"    // IWYU pragma: export
 #include "compute/ops/convolution/conv2d.h"       // IWYU pragma: export
-#include "compute/ops/convolution/conv2d_bias.h"  // IWYU pragma: export
 #include "compute/ops/convolution/pool.h"         // IWYU pragma: export
 #include "compute/ops/elementwise/elementwise.h"  // IWYU pragma: export
 #include "compute/ops/index/index.h"              // IWYU pragma: export

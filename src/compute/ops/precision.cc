@@ -1,10 +1,10 @@
-#include "compute/ops/precision.h"
+#include "compute/ops/passes.h"
 
 #include <algorithm>
 #include <map>
 #include <memory>
 
-#include "compute/ops/convolution/conv2d_bias.h"
+#include "compute/ops/convolution/conv2d.h"
 #include "compute/ops/elementwise/elementwise.h"
 #include "compute/ops/matrix/matrix.h"
 

@@ -1,4 +1,4 @@
-#include "compute/ops/precision.h"
+#include "compute/ops/passes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,6 @@
 #include "compute/engine/plan.h"
 #include "compute/graph/gradient.h"
 #include "compute/kernels/reference/reference.h"
-#include "compute/ops/fuse.h"
 #include "compute/ops/list.h"
 #include "compute/ops/ops.h"
 

@@ -1,4 +1,4 @@
-#include "compute/ops/simplify.h"
+#include "compute/ops/passes.h"
 
 #include <algorithm>
 #include <bit>

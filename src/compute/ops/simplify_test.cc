@@ -1,4 +1,4 @@
-#include "compute/ops/simplify.h"
+#include "compute/ops/passes.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "base/testing.h"
-#include "compute/nn/layers/settings.h"
+#include "compute/nn/layers/kinds.h"
 #include "compute/ops/ops.h"
 #include "job/testing.h"
 #include "stream/memory_source.h"

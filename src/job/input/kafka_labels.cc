@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "stream/csv/delimiter.h"
-#include "stream/join/copartitioned.h"
 #include "stream/join/join_source.h"
 #include "stream/kafka/kafka_source.h"
 

@@ -1,4 +1,4 @@
-#include "net/http/own_names.h"
+#include "net/http/request_head.h"
 
 #include <gtest/gtest.h>
 

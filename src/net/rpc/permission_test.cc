@@ -1,4 +1,4 @@
-#include "net/rpc/permission.h"
+#include "net/rpc/codec.h"
 
 #include <gtest/gtest.h>
 

@@ -26,7 +26,6 @@
 #include "net/handshake/handshake.h"
 #include "net/loop.h"
 #include "net/rpc/codec.h"
-#include "net/rpc/permission.h"
 #include "net/rpc/rpc.h"
 #include "net/security/refusal_log.h"
 #include "net/tls/tls_pump.h"

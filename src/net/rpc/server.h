@@ -3,7 +3,7 @@
 //
 // Both ends prove that they know the job's token before gRPC gets the connection (net/handshake/). With TLS,
 // gRPC gets one end of a pair of sockets, and the peer's certificate decides what it may ask
-// (net/rpc/permission.h). A message has at most 4 MiB.
+// (net/rpc/codec.h). A message has at most 4 MiB.
 #pragma once
 
 #include <cstdint>

@@ -90,7 +90,7 @@ inline CertificateRoles RolesThatListen(wire::PortKind port_kind) {
 }
 
 // The roles that may connect to a port. The requests that each of them may make are limited further by the
-// control port (net/rpc/permission.h), by servers (train/ps/server_shell.cc), by members of a group
+// control port (net/rpc/codec.h), by servers (train/ps/server_shell.cc), by members of a group
 // (train/collective/port.h) and by feeds (run/feed/server.h).
 inline CertificateRoles RolesThatConnect(wire::PortKind port_kind) {
   switch (port_kind) {

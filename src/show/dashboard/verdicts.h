@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "show/history/events.h"
-#include "show/history/reading.h"
 #include "show/history/sample.h"
 
 namespace leat::observe {

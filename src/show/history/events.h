@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "show/history/reading.h"
+#include "show/history/sample.h"
 
 namespace leat::observe {
 

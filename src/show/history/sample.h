@@ -1,17 +1,44 @@
 // Figures of a job over a second or longer: means and rates.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <deque>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
-#include "show/history/reading.h"
+#include "show/report/figures.h"
 
 namespace leat::observe {
+
+// The status of a job at one moment, for samples and the log of events.
+
+using report::kUnknown;
+using report::MemberStatus;
+using report::Series;
+
+// Some thousand years after 1970: displays have room for such times, and compute with them.
+inline constexpr uint64_t kLatest_s = 100'000'000'000;
+
+struct Reading : report::JobStatus {
+  Reading() = default;
+  Reading(double time, JobStatus status) : JobStatus(std::move(status)), time_s(time) {
+    std::ranges::stable_sort(members, {}, NodeOf);
+  }
+  const MemberStatus* Find(uint64_t node) const {
+    const auto at = std::ranges::lower_bound(members, node, {}, NodeOf);
+    return at != members.end() && NodeOf(*at) == node ? &*at : nullptr;
+  }
+
+  double time_s = 0;  // since 1970
+
+ private:
+  static uint64_t NodeOf(const MemberStatus& m) { return m.name.node; }
+};
 
 inline constexpr size_t kSeries = static_cast<size_t>(Series::kCount);
 

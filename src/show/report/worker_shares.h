@@ -1,5 +1,5 @@
 // Compares the share of the stream that each worker trains with that of all workers, and warns of a worker
-// whose labels or features are distributed otherwise (base/metrics/skew.h).
+// whose labels or features are distributed otherwise (base/metrics/share.h).
 //
 // Shares forget: an event's weight is e^-t, where t is the length of the stream since then, in windows. A
 // window is `window` events, or kWindowSplits splits for each worker, whichever is longer. The weights of the
@@ -19,7 +19,6 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/metrics/share.h"
-#include "base/metrics/skew.h"
 #include "protocol/messages_control.h"
 #include "protocol/strategy.h"
 

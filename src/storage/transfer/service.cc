@@ -1,5 +1,7 @@
 #include "storage/transfer/service.h"
 
+#include <fcntl.h>
+
 #include <utility>
 #include <vector>
 
@@ -8,6 +10,12 @@
 #include "net/frames/transfer.h"
 
 namespace leat::transfer {
+
+Result<std::shared_ptr<const Content>> FileContent::Open(const std::string& path) {
+  LEAT_ASSIGN_OR_RETURN(checkpoint::File file, checkpoint::File::Open(path, O_RDONLY));
+  LEAT_ASSIGN_OR_RETURN(const uint64_t size, file.Size());
+  return std::shared_ptr<const Content>(std::make_shared<FileContent>(std::move(file), size));
+}
 
 using wire::TransferOp;
 using wire::TransferReply;

@@ -2,15 +2,191 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "stream/csv/delimiter.h"
+#include "stream/decode/text_hint.h"
 
 namespace leat::stream {
+
+namespace {
+
+// A dialect on a sample.
+struct CsvFit {
+  CsvDialect dialect;
+  std::vector<Delimiter> found;  // delimiters that match; the dialect has the first
+  size_t columns = 1;            // columns of most records
+  size_t bad = 0;                // records that cannot be split, or have another number
+  size_t quoted = 0;             // fields in quotes
+  bool quoted_column = false;    // all values of a column are in quotes
+  std::string wrong;             // fault of the first record
+  std::vector<std::vector<std::string>> rows;
+};
+
+// Keeps, among delimiters that match equally, those that divide the first record like the others.
+void PreferHeaders(const CsvSample& sample, CsvDialect dialect, std::vector<Delimiter>* found) {
+  if (found->size() < 2) return;
+  std::vector<Delimiter> fitting;
+  for (const Delimiter& one : *found) {
+    dialect.delimiter = one.character;
+    std::vector<std::string_view> fields;
+    std::string scratch;
+    const std::string wrong = SplitCsv(sample.Records(dialect).front(), dialect, &fields, &scratch);
+    if (wrong.empty() && fields.size() == one.columns) fitting.push_back(one);
+  }
+  if (!fitting.empty()) *found = std::move(fitting);
+}
+
+CsvFit FitOf(const CsvSample& sample, CsvDialect dialect, const CsvKnown& known) {
+  CsvFit fit;
+  if (!known.delimiter) {
+    fit.found = FindDelimiters(sample, dialect);
+    // Where numbers have a comma, it divides them, too.
+    if (fit.found.size() > 1)
+      std::erase_if(fit.found, [&](const Delimiter& one) { return one.character == known.decimal; });
+    PreferHeaders(sample, dialect, &fit.found);
+  }
+  dialect.delimiter = known.delimiter     ? *known.delimiter
+                      : fit.found.empty() ? ','
+                                          : fit.found.front().character;
+  fit.dialect = dialect;
+  std::vector<std::string_view> fields;
+  std::string scratch;
+  std::map<size_t, size_t> widths, values, in_quotes;
+  const auto records = sample.Records(dialect);
+  for (const std::string_view record : records) {
+    const std::string wrong = SplitCsv(record, dialect, &fields, &scratch);
+    if (!wrong.empty()) {
+      if (fit.rows.empty() && fit.wrong.empty()) fit.wrong = wrong;
+      continue;
+    }
+    ++widths[fields.size()];
+    for (size_t c = 0; c < fields.size(); ++c) {
+      const char* const at = fields[c].data();
+      const bool quote = dialect.quote != '\0' && at != record.data() && at[-1] == dialect.quote;
+      fit.quoted += quote;
+      if (fit.rows.empty()) continue;  // may be a header
+      values[c] += !fields[c].empty();
+      in_quotes[c] += quote && !fields[c].empty();
+    }
+    fit.rows.emplace_back(fields.begin(), fields.end());
+  }
+  if (fit.rows.empty()) return fit;
+  const auto most = std::ranges::max_element(
+      widths, {}, [](const auto& width) { return std::pair(width.second, width.first); });
+  fit.columns = most->first;
+  fit.bad = records.size() - most->second;
+  fit.quoted_column = std::ranges::any_of(values, [&](const auto& column) {
+    return column.second > 0 && in_quotes[column.first] == column.second;
+  });
+  return fit;
+}
+
+// Whether all values of a column are numbers with this decimal point, and some cannot have it for thousands.
+bool HasDecimal(const CsvFit& fit, size_t column, char decimal) {
+  bool sure = false;
+  for (size_t r = 1; r < fit.rows.size(); ++r) {  // the first may be a header
+    const auto& row = fit.rows[r];
+    if (row.size() != fit.columns || IsMissingNumber(row[column])) continue;
+    if (!IsCsvNumber(row[column], decimal)) return false;
+    sure = sure || (row[column].find(decimal) != std::string::npos &&
+                    !InThousands(TrimBlanks(row[column]), {&decimal, 1}));
+  }
+  return sure;
+}
+
+// A comma, if more columns have one than a dot. As many may be dates or versions among numbers, unless commas
+// divide the columns, too.
+char DecimalOf(const CsvFit& fit) {
+  size_t commas = 0, dots = 0;
+  for (size_t c = 0; c < fit.columns; ++c) {
+    commas += HasDecimal(fit, c, ',');
+    dots += HasDecimal(fit, c, '.');
+  }
+  return commas > dots || (commas > 0 && commas == dots && fit.dialect.delimiter != ',') ? ',' : '.';
+}
+
+bool Better(const CsvFit& a, const CsvFit& b) {
+  if (a.rows.empty() || b.rows.empty()) return b.rows.empty() && !a.rows.empty();
+  return a.bad < b.bad || (a.bad == b.bad && a.columns > b.columns && b.columns == 1);
+}
+
+// Files without quotes may have escapes before double ones.
+bool HasEscapedQuote(const CsvSample& sample, char quote) {
+  const auto lines = sample.Records({.quote = '\0'});
+  if (quote == '\0') quote = '"';
+  return std::ranges::any_of(lines, [escaped = std::string("\\") + quote](std::string_view line) {
+    return line.find(escaped) != line.npos;
+  });
+}
+
+// With escapes, if more records then fit, or as many and there are quotes behind escapes.
+CsvFit FitWithQuote(const CsvSample& sample, char quote, const CsvKnown& known) {
+  CsvFit fit = FitOf(sample, {.quote = quote, .escape = known.escape.value_or('\0')}, known);
+  if (known.escape) return fit;
+  CsvFit other = FitOf(sample, {.quote = quote, .escape = '\\'}, known);
+  const bool as_good = other.bad == fit.bad && other.columns == fit.columns;
+  return Better(other, fit) || (as_good && HasEscapedQuote(sample, quote)) ? other : fit;
+}
+
+CsvFit BestFit(const CsvSample& sample, const CsvKnown& known) {
+  if (known.quote) return FitWithQuote(sample, *known.quote, known);
+  CsvFit fit = FitWithQuote(sample, '"', known);
+  if (fit.quoted == 0 || fit.bad > 0) {
+    CsvFit single = FitWithQuote(sample, '\'', known);
+    const bool as_good = single.quoted_column && !Better(fit, single);
+    if (single.quoted > fit.quoted && (as_good || Better(single, fit))) fit = std::move(single);
+  }
+  if (fit.quoted > 0 && fit.quoted >= fit.bad) return fit;
+  CsvFit none = FitWithQuote(sample, '\0', known);
+  const bool as_good = fit.quoted == 0 && !Better(fit, none);
+  if (none.dialect.escape != '\0') return as_good || Better(none, fit) ? none : fit;
+  const bool fits = none.columns > 1 && none.rows.front().size() == none.columns;
+  return fits && Better(none, fit) ? none : fit;
+}
+
+Status CheckKnown(const CsvKnown& known) {
+  const std::pair<const char*, std::optional<char>> all[] = {{"delimiter", known.delimiter},
+                                                             {"quote", known.quote},
+                                                             {"escape", known.escape},
+                                                             {"decimal", known.decimal}};
+  for (const auto& [name, c] : all) {
+    for (const auto& [other, same] : all) {
+      if (name == other) break;
+      // Numbers in quotes may have a comma between commas.
+      if (std::string_view(name) == "decimal" && std::string_view(other) == "delimiter") continue;
+      if (c && c != '\0' && c == same)
+        return {Code::kInvalidArgument, std::string(name) + " is '" + *c + "', as " + other + " is"};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<CsvGuess> DetectCsv(const std::string& name, const CsvSample& sample, const CsvKnown& known) {
+  LEAT_RETURN_IF_ERROR(CheckKnown(known));
+  const CsvFit fit = BestFit(sample, known);
+  if (fit.rows.empty()) {
+    const auto records = sample.Records(fit.dialect);
+    const bool blanks = !records.empty() && records.front().find("\" \"") != std::string_view::npos;
+    return Status(Code::kDataLoss,
+                  name + ": " + (fit.wrong.empty() ? "has no records" : fit.wrong) +
+                      (blanks ? "; do blanks divide its columns? R's write.table needs sep = \",\"" : ""));
+  }
+  if (fit.found.size() > 1) {
+    return Status(Code::kInvalidArgument, name + ": " + Describe(fit.found) +
+                                              " divide the lines alike; say which it is (--delimiter)");
+  }
+  return CsvGuess{fit.dialect, fit.columns, known.decimal ? *known.decimal : DecimalOf(fit)};
+}
+
 namespace {
 
 constexpr size_t kMaxMissing = 64;

@@ -8,7 +8,7 @@
 #include "base/encoding/printable.h"
 #include "base/text.h"
 #include "stream/decode/text_hint.h"
-#include "stream/file/command.h"
+#include "stream/file/kind.h"
 
 namespace leat::stream {
 namespace {

@@ -1,4 +1,4 @@
-#include "stream/csv/detect.h"
+#include "stream/csv/csv_settings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

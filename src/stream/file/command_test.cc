@@ -1,4 +1,4 @@
-#include "stream/file/command.h"
+#include "stream/file/kind.h"
 
 #include <gtest/gtest.h>
 

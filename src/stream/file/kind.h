@@ -14,4 +14,14 @@ std::string WrongBytes(std::string_view head, std::string_view format, const std
 // The same of the beginning of its text, which is converted to UTF-8.
 std::string WrongText(std::string_view head, std::string_view format, const std::string& path);
 
+// Parts of the commands that messages propose for a file.
+
+// The path as a word of the shell.
+std::string ShellWord(const std::string& path);
+// A name for what a command makes of the file; never the file's own. "data/rows.txt", ".csv" →
+// "rows.new.csv".
+std::string NewFile(const std::string& path, const std::string& extension);
+// "tail -n +3 rows.csv > rows.new.csv", for the file without the lines before this one.
+std::string FromLine(const std::string& path, size_t line);
+
 }  // namespace leat::stream

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "stream/csv/detect.h"
+#include "stream/csv/csv_settings.h"
 #include "stream/inspect/spelling.h"
 #include "stream/schema.h"
 #include "stream/source.h"

@@ -1,4 +1,4 @@
-#include "stream/join/copartitioned.h"
+#include "stream/join/join_source.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

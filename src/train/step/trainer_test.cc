@@ -11,7 +11,7 @@
 #include "base/rng.h"
 #include "compute/kernels/cpu/table.h"
 #include "compute/kernels/reference/reference.h"
-#include "compute/ops/fuse.h"
+#include "compute/ops/passes.h"
 #include "compute/optim/init.h"
 
 namespace leat::step {

@@ -1,7 +1,6 @@
 
 #include "compute/kernels/reference/kernels.h"
 #include "compute/ops/convolution/conv2d.h"
-#include "compute/ops/convolution/conv2d_bias.h"
 
 namespace leat::reference {
 namespace {

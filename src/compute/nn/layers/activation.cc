@@ -2,7 +2,6 @@
 // - gelu: {approximate: false}
 //     activations as separate layers; dense: {activation: ...} is equivalent.
 #include "compute/nn/layers/kinds.h"
-#include "compute/nn/layers/settings.h"
 #include "compute/ops/ops.h"
 
 namespace leat::nn {

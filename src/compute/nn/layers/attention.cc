@@ -3,7 +3,6 @@
 //     v are linear in x. `units`: channels of each of q, k and v over all heads; default: the channels of x.
 //     Steps after the end of a sequence are masked, and their attention output is 0.
 #include "compute/nn/layers/kinds.h"
-#include "compute/nn/layers/settings.h"
 #include "compute/ops/ops.h"
 
 namespace leat::nn {

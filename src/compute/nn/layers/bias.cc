@@ -1,7 +1,6 @@
 // - bias: {units: 8, init: zeros}
 //     y = b for every row; ignores x. For a model that only learns frequencies.
 #include "compute/nn/layers/kinds.h"
-#include "compute/nn/layers/settings.h"
 #include "compute/ops/ops.h"
 
 namespace leat::nn {

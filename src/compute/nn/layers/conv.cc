@@ -12,7 +12,6 @@
 #include <limits>
 
 #include "compute/nn/layers/kinds.h"
-#include "compute/nn/layers/settings.h"
 #include "compute/nn/layers/window.h"
 #include "compute/ops/ops.h"
 

@@ -11,7 +11,7 @@
 #include "compute/kernels/cpu/table.h"
 #include "compute/kernels/reference/reference.h"
 #include "compute/nn/model.h"
-#include "compute/ops/fuse.h"
+#include "compute/ops/passes.h"
 
 namespace leat::nn {
 namespace {

@@ -3,7 +3,6 @@
 //     gelu_tanh. init is for W: by default he_normal before relu and glorot_uniform otherwise; or zeros,
 //     {constant: 0.5}, ... b starts at 0.
 #include "compute/nn/layers/kinds.h"
-#include "compute/nn/layers/settings.h"
 #include "compute/ops/ops.h"
 
 namespace leat::nn {

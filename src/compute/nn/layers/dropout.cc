@@ -3,7 +3,6 @@
 //     function of the step's random seed and the layer's name. No effect in scoring.
 #include "base/rng.h"
 #include "compute/nn/layers/kinds.h"
-#include "compute/nn/layers/settings.h"
 #include "compute/ops/ops.h"
 
 namespace leat::nn {

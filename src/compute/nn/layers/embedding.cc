@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "compute/nn/layers/kinds.h"
-#include "compute/nn/layers/settings.h"
 #include "compute/ops/ops.h"
 
 namespace leat::nn {

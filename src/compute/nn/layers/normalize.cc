@@ -6,7 +6,6 @@
 //     and so does training if they are frozen.
 #include "compute/graph/builtin.h"
 #include "compute/nn/layers/kinds.h"
-#include "compute/nn/layers/settings.h"
 #include "compute/ops/ops.h"
 
 namespace leat::nn {

@@ -6,7 +6,6 @@
 // - global_avg_pool
 //     the same over the whole image; the result is [channels].
 #include "compute/nn/layers/kinds.h"
-#include "compute/nn/layers/settings.h"
 #include "compute/nn/layers/window.h"
 #include "compute/ops/ops.h"
 

@@ -1,7 +1,6 @@
 // - position
 //     learnt position embedding: adds one trained vector per step to a sequence [time, channels].
 #include "compute/nn/layers/kinds.h"
-#include "compute/nn/layers/settings.h"
 #include "compute/ops/ops.h"
 
 namespace leat::nn {

@@ -9,7 +9,6 @@
 #include <memory>
 
 #include "compute/nn/layers/kinds.h"
-#include "compute/nn/layers/settings.h"
 #include "compute/ops/ops.h"
 
 namespace leat::nn {

@@ -3,7 +3,6 @@
 // - reshape: {shape: [28, 28, 1]}
 //     gives each row another shape.
 #include "compute/nn/layers/kinds.h"
-#include "compute/nn/layers/settings.h"
 #include "compute/ops/ops.h"
 
 namespace leat::nn {

@@ -1,7 +1,6 @@
 // - residual: {layers: [...]}
 //     y = x + layers(x). The layers must not change the shape.
 #include "compute/nn/layers/kinds.h"
-#include "compute/nn/layers/settings.h"
 #include "compute/ops/ops.h"
 
 namespace leat::nn {

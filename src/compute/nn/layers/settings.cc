@@ -1,4 +1,4 @@
-#include "compute/nn/layers/settings.h"
+#include "compute/nn/layers/kinds.h"
 
 #include <limits>
 #include <string>

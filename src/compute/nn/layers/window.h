@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "compute/nn/layer.h"
-#include "compute/nn/layers/settings.h"
+#include "compute/nn/layers/kinds.h"
 #include "compute/ops/convolution/window.h"
 
 namespace leat::nn {

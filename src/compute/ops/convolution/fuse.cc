@@ -4,9 +4,9 @@
 #include <map>
 
 #include "compute/ops/activation/activation.h"
-#include "compute/ops/convolution/conv2d_bias.h"
+#include "compute/ops/convolution/conv2d.h"
 #include "compute/ops/convolution/pool.h"
-#include "compute/ops/fuse.h"
+#include "compute/ops/passes.h"
 #include "compute/ops/shape/broadcast.h"
 
 namespace leat::ops {

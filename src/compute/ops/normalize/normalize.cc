@@ -3,8 +3,8 @@
 #include <stdexcept>
 
 #include "compute/ops/activation/activation.h"
-#include "compute/ops/compose.h"
 #include "compute/ops/elementwise/elementwise.h"
+#include "compute/ops/op.h"
 #include "compute/ops/shape/broadcast.h"
 #include "compute/ops/shape/reduce.h"
 #include "compute/ops/shape/shape.h"

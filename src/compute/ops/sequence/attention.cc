@@ -5,9 +5,9 @@
 #include <stdexcept>
 
 #include "compute/ops/activation/activation.h"
-#include "compute/ops/compose.h"
 #include "compute/ops/elementwise/elementwise.h"
 #include "compute/ops/matrix/matrix.h"
+#include "compute/ops/op.h"
 #include "compute/ops/shape/reduce.h"
 #include "compute/ops/shape/shape.h"
 #include "compute/ops/shape/slice.h"

@@ -6,7 +6,6 @@
 #include "compute/kernels/cpu/kernels.h"
 #include "compute/kernels/cpu/onednn/primitive.h"
 #include "compute/ops/convolution/conv2d.h"
-#include "compute/ops/convolution/conv2d_bias.h"
 
 namespace leat::cpu {
 namespace {

@@ -1,4 +1,4 @@
-// Fusion passes: they replace patterns of nodes by one op with a faster kernel.
+// Rewrites of a graph before it is compiled: fusions, removed ops, bf16 products.
 #pragma once
 
 #include <functional>
@@ -8,6 +8,8 @@
 #include "compute/ops/op.h"
 
 namespace leat::ops {
+
+// Fusion passes: they replace patterns of nodes by one op with a faster kernel.
 
 // Replaces matmul → bias_add → (relu | sigmoid | tanh | gelu)? by Dense if nothing else reads the values in
 // between. Most activation gradients need only the output, so training graphs are fused too. A relu behind an
@@ -38,5 +40,24 @@ class FusionCandidates {
 using BiasFusion = std::function<std::shared_ptr<const Op>(const Op& linear, Activation activation)>;
 // Replaces linear → bias_add → activation? by the op that `fusion` returns.
 graph::Rewrite FuseBias(const Graph& graph, std::span<const Value> keep, const BiasFusion& fusion);
+
+// A pass that removes nodes without effect.
+
+// Removes x * 1, x / 1, x - 0, scaling by 1, sums of one term, double negation, and slices, pads, broadcasts,
+// sums and concatenations that return their input. Merges chains of reshapes and of transposes; a transpose
+// that moves only axes of size 1 becomes a reshape. Results are bitwise equal, except that a removed scaling
+// may leave -0 where it would have returned 0. Nodes with control dependencies are kept.
+graph::Rewrite Simplify(const Graph& graph, std::span<const Value> keep);
+
+// Matrix products and convolutions in bf16: half the memory traffic and at least twice the arithmetic
+// throughput.
+
+// A pass that rounds the operands of matmul, dense, batch_matmul and convolutions to bf16. Sums, results and
+// all other values stay f32, including variables. Each value is rounded once for all its readers. Run it
+// last, after gradients and fusions.
+//
+// `least` is the smallest product that is worth rounding: both sides of the result have at least `least`
+// elements, or a convolution has at least `least` filters and `least` / 2 channels.
+graph::Pass UseBf16(int64_t least = 32);
 
 }  // namespace leat::ops
