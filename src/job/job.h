@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -21,12 +22,10 @@
 #include "compute/nn/model.h"
 #include "compute/optim/optimizer.h"
 #include "job/input/stream_spec.h"
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/coordinator/job_rules.h"
 #include "protocol/messages_control.h"
 #include "protocol/placement.h"
 #include "protocol/server/server.h"
-#include "protocol/strategy.h"
-#include "protocol/topology/topology_settings.h"
 #include "storage/object_store/settings.h"
 #include "stream/files.h"
 #include "stream/schema.h"
@@ -114,14 +113,15 @@ struct DebugSpec {
   uint32_t die_after = 1;
 };
 
-struct Job {
+struct Job : protocol::JobRules {
+  explicit Job(Config tree) : config(std::move(tree)) {}
+
   std::string name;
   uint64_t seed = 1;
   AnyStream stream;
   stream::Schema schema;
   std::shared_ptr<const nn::Model> model;
   optim::OptimizerConfig optimizer;
-  protocol::StrategyConfig strategy;
   uint32_t batch_size = 128;
   uint32_t split_batches = 64;
   bool shuffle = true;
@@ -132,18 +132,10 @@ struct Job {
   uint32_t standby = 0;          // workers that stand by, started by the local runner
   uint32_t servers = 1;          // 0: the strategy has no servers
   uint32_t max_servers = 8;      // the number that slices are made for
-  uint32_t replicas = 1;         // servers that have a slice
   uint32_t made_lanes = 0;       // strategy.lanes when the job was created; 0: it is new, or has no lanes
   bool trusted_network = false;  // tensors may travel by RDMA, without authentication
   bool tls = false;              // every role needs a certificate; not with trusted_network
-  // A role that is silent for longer than the timeout is evicted.
-  Duration heartbeat_interval = std::chrono::milliseconds(500);
-  Duration heartbeat_timeout = std::chrono::seconds(2);
-  Duration lease_timeout = std::chrono::minutes(15);  // limit of a worker's first split
-  Duration stuck_timeout = std::chrono::minutes(15);  // limit of a role that is alive and does nothing
-  protocol::Placement placement;
   double checkpoint_interval_s = 30;
-  uint32_t keep_checkpoints = 2;
   std::optional<object_store::Settings> checkpoint_to;   // none: checkpoints are in the directory alone
   uint64_t checkpoint_copy_bytes = uint64_t{256} << 20;  // a server with no more may copy all its slices
   double dead_letter_rate = 0.1;      // the job stops if a larger share of the last events fails
@@ -153,7 +145,6 @@ struct Job {
   std::optional<stream::FileSourceOptions> evaluate;  // files that the trained model is evaluated on
   PredictionsSpec predictions;
   AutoscaleSpec autoscale;
-  topology::TopologySettings topology;
   DebugSpec debug;
   // Identities of what the stream is read from (StreamSpec::Identify), on the host that the job was started
   // on. Empty: unknown, then copies are not compared.

@@ -183,7 +183,7 @@ void ReadCluster(const Config& cluster, Job* job) {
   const auto timeout = [&](const char* key, Duration usual) {
     return FromSeconds(cluster.Number(key, Seconds(usual), 1, 86'400));
   };
-  job->lease_timeout = timeout("lease_timeout_s", job->lease_timeout);
+  job->leases.first = timeout("lease_timeout_s", job->leases.first);
   job->stuck_timeout = timeout("stuck_timeout_s", job->stuck_timeout);
   job->heartbeat_interval = std::min(job->heartbeat_interval, job->heartbeat_timeout / 4);
   if (cluster.Has("heartbeat_interval_s")) {
@@ -471,7 +471,7 @@ Job ReadJob(const Config& config, const nn::LayerFiles::Copies* copies) {
   const auto read = [&](const char* section, void (*reader)(const Config&, Job*), Job* job) {
     if (config.Has(section)) reader(config.At(section), job);
   };
-  Job job{.config = config};
+  Job job(config);
   job.name = config.Has("name") ? NameFrom(config.At("name")) : "job";
   job.seed = static_cast<uint64_t>(config.Integer("seed", 1, 0, int64_t{1} << 62));
   job.data = resolved.String("data", "");

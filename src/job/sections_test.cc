@@ -19,7 +19,7 @@ TEST(Sections, TimeoutsOfRoles) {
   const Job usual = Parse(kSmallJob);
   EXPECT_EQ(usual.heartbeat_interval, std::chrono::milliseconds(500));
   EXPECT_EQ(usual.heartbeat_timeout, std::chrono::seconds(2));
-  EXPECT_EQ(usual.lease_timeout, std::chrono::minutes(15));
+  EXPECT_EQ(usual.leases.first, std::chrono::minutes(15));
   EXPECT_EQ(usual.stuck_timeout, std::chrono::minutes(15));
   const Job job =
       Parse(Replaced(kSmallJob, "placement: partitioned}",
@@ -28,7 +28,7 @@ TEST(Sections, TimeoutsOfRoles) {
                      "debug: {step_ms: 30, init_ms: 40, hang_after: 50, die_at: move_made, die_after: 60}"));
   EXPECT_EQ(job.heartbeat_interval, std::chrono::milliseconds(500));
   EXPECT_EQ(job.heartbeat_timeout, std::chrono::seconds(20));
-  EXPECT_EQ(job.lease_timeout, std::chrono::seconds(60));
+  EXPECT_EQ(job.leases.first, std::chrono::seconds(60));
   EXPECT_EQ(job.stuck_timeout, std::chrono::minutes(10));
   EXPECT_EQ(job.debug.step, std::chrono::milliseconds(30));
   EXPECT_EQ(job.debug.init, std::chrono::milliseconds(40));

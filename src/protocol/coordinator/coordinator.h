@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "protocol/checkpoints/checkpoints.h"
+#include "protocol/coordinator/job_rules.h"
 #include "protocol/leases/lease_pace.h"
 #include "protocol/leases/lease_settings.h"
 #include "protocol/leases/stream_range.h"
@@ -43,6 +44,14 @@ struct CoordinatorConfig : MemberSettings,
                            PredictionSettings,
                            ScaleSettings,
                            SuccessionSettings {
+  // Takes over all that the job's file says.
+  void SetRules(const JobRules& rules) {
+    static_cast<MemberRules&>(*this) = rules;
+    static_cast<SliceRules&>(*this) = rules;
+    static_cast<LeaseRules&>(*this) = rules;
+    static_cast<CheckpointRules&>(*this) = rules;
+  }
+
   uint32_t max_consecutive_rejected = 5;  // consecutive non-finite gradients that end the job
 };
 

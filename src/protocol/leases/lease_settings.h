@@ -1,4 +1,5 @@
 // The job's settings of its stream and of its leases, and their rows of the coordinator's status. Plain data.
+// Rules are those settings that a job's file gives (coordinator/job_rules.h).
 #pragma once
 
 #include <cstdint>
@@ -13,11 +14,14 @@
 
 namespace leat::protocol {
 
-struct LeaseSettings {
-  CutRules cuts;
-  std::vector<uint32_t> partitions;  // numbers of the stream's partitions: 0, 1, …
+struct LeaseRules {
   // An overdue lease is granted a second time. All-reduce: an overdue member leaves the job.
   LeaseLimits leases;
+};
+
+struct LeaseSettings : LeaseRules {
+  CutRules cuts;
+  std::vector<uint32_t> partitions;                     // numbers of the stream's partitions: 0, 1, …
   Duration tail_wait = std::chrono::milliseconds(200);  // a live tail older than this becomes a shorter split
   // Stepped strategies: the minimum number of steps leased at a time. Enough to keep workers busy while
   // servers report their progress and workers ask for more.

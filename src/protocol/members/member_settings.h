@@ -1,4 +1,5 @@
-// The job's settings of its members, and their rows of the coordinator's status. Plain data.
+// The job's settings of its members, and their rows of the coordinator's status. Plain data. Rules are those
+// settings that a job's file gives (coordinator/job_rules.h).
 #pragma once
 
 #include <cstdint>
@@ -15,13 +16,18 @@
 
 namespace leat::protocol {
 
-struct MemberSettings {
+struct MemberRules {
   StrategyConfig strategy;
-  uint32_t workers = 1;  // workers when the job starts; MPI: all its workers
+  topology::TopologySettings topology;
+  // A role that is silent for longer than the timeout is evicted.
   Duration heartbeat_interval = std::chrono::milliseconds(500);
   Duration heartbeat_timeout = std::chrono::seconds(2);
   // A role that is alive, but has finished no kernel and sent no heartbeat for this long, is stuck.
   Duration stuck_timeout = std::chrono::minutes(15);
+};
+
+struct MemberSettings : MemberRules {
+  uint32_t workers = 1;  // workers when the job starts; MPI: all its workers
   // After the first worker, before those that stand by take the places of others that have not come yet.
   Duration standby_wait = std::chrono::seconds(5);
   // This coordinator's term: higher than those of all former ones of this run (MakeTerm). 0: in tests with a
@@ -33,7 +39,6 @@ struct MemberSettings {
   std::string version;
   uint64_t job_hash = 0;
   uint64_t network = 0;  // the coordinator's network, as JoinRequest::network; 0: unknown
-  topology::TopologySettings topology;
 
   bool stepped() const { return strategy.stepped(); }
   bool all_reduce() const { return !strategy.on_servers(); }

@@ -25,35 +25,9 @@
 #include "protocol/members/roster.h"
 #include "protocol/placement.h"
 #include "protocol/slices/slice_map.h"
+#include "protocol/slices/slice_settings.h"
 
 namespace leat::protocol {
-
-struct SliceSettings {
-  SliceTable table;
-  Placement placement;
-  uint32_t servers = 1;  // required before slices are placed
-  // At most so many hold slices; further ones are spares. Slices move to servers that join later. 0: as many
-  // as `servers`.
-  uint32_t max_servers = 0;
-  // 2: each slice also has a replica on another server, as long as there is one.
-  uint32_t replicas = 1;
-  // Slices of a lost server move to a spare at once, or to the next server that joins; after this time, to
-  // the remaining servers.
-  Duration server_wait = std::chrono::seconds(2);
-};
-
-struct SliceRows {
-  // Slices that move between servers.
-  struct Moves {
-    uint64_t planned = 0;                        // slices that are still to be moved
-    uint64_t slices = 0, bytes = 0, failed = 0;  // since the start: moved, their values, moves given up
-    std::vector<NodeId> draining;                // servers that leave once they hold none
-  } moves;
-  uint32_t replicas = 1;    // SliceSettings::replicas
-  uint64_t replicated = 0;  // slices that have a replica at present
-  // How many of them are on one server (first) with their replica on another.
-  std::map<std::pair<NodeId, NodeId>, uint64_t> replica_servers;
-};
 
 class SlicePlacement {
  public:
