@@ -1,6 +1,8 @@
 #include "cli/common_options.h"
 
 #include <cstdlib>
+#include <type_traits>
+#include <variant>
 
 #include "base/exit_status.h"
 
@@ -38,6 +40,23 @@ void AddPlaceOptions(CLI::App* command, topology::PlaceSettings* options) {
 topology::HostPlace PlaceOfProcess(const topology::PlaceSettings& options) {
   return OrThrow(topology::MakeHostPlace(
       options, {Variable("LEAT_SITE"), Variable("LEAT_ZONE"), Variable("LEAT_CLASS")}));
+}
+
+void AddCoordinatorOptions(CLI::App* command, bool train, roles::CoordinatorOptions* options) {
+  for (const roles::CoordinatorOption& option : roles::kCoordinatorOptions) {
+    if (option.train != train) continue;
+    CLI::Option* const added = std::visit(
+        [&](auto member) {
+          auto& value = options->*member;
+          if constexpr (std::is_same_v<decltype(value), bool&>) {
+            return command->add_flag(option.name, value, option.help);
+          } else {
+            return command->add_option(option.name, value, option.help);
+          }
+        },
+        option.member);
+    if (option.needs != nullptr) added->needs(command->get_option(option.needs));
+  }
 }
 
 void AddData(CLI::App* command, std::string* directory, const std::string& what) {

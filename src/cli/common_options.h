@@ -6,6 +6,7 @@
 
 #include "protocol/topology/host_place.h"
 #include "run/launcher/security.h"
+#include "run/roles/start/coordinator_options.h"
 
 namespace leat {
 
@@ -23,6 +24,9 @@ void AddSecurity(CLI::App* command, SecurityOptions* options);
 void AddPlaceOptions(CLI::App* command, topology::PlaceSettings* options);
 // Throws std::invalid_argument with the name of the option or variable.
 topology::HostPlace PlaceOfProcess(const topology::PlaceSettings& options);
+
+// The options of roles::kCoordinatorOptions that `leat train` has (`train`), or those that it has not.
+void AddCoordinatorOptions(CLI::App* command, bool train, roles::CoordinatorOptions* options);
 
 // --data, an existing directory.
 void AddData(CLI::App* command, std::string* directory,

@@ -114,8 +114,6 @@ void SetOptions(CoordinatorArguments* a, const launcher::Security& security) {
   options.keep_scale =
       options.resume && run.source.file.empty() && run.overrides.workers == 0 && run.overrides.servers == 0;
   options.pause_at = run.pause_at;
-  options.tensorboard = run.tensorboard;
-  options.tensorboard_gradients = run.tensorboard_gradients;
 }
 
 // Listeners of those who look at the job. They end after the role.
@@ -223,12 +221,9 @@ void AddCoordinatorCommand(CLI::App& app, int* result) {
   const auto a = std::make_shared<CoordinatorArguments>();
   auto* coordinator = app.add_subcommand("coordinator", "start the coordinator of a job");
   coordinator->add_option("job", a->job.run.source.file, kJobFile);
-  AddJobOptions(coordinator, &a->job, "required, except with --resume");
+  AddJobOptions(coordinator, &a->job, &a->coordinate, "required, except with --resume");
   AddAdvertise(coordinator, &a->coordinate.advertise);
-  coordinator->add_option("--transfer-port", a->coordinate.transfer_port,
-                          "port on --listen's host for checkpoints of other hosts; 0: any free port");
-  coordinator->add_option("--feed-port", a->coordinate.feed_port,
-                          "port on --listen's host of the coordinator's feed; 0: any free port");
+  AddCoordinatorOptions(coordinator, false, &a->coordinate);
   coordinator->add_flag("--demo", a->demo, "run the job of `leat demo`");
   coordinator->add_flag("--wait-for-feed", a->wait_for_feed,
                         "what the job reads is on another host: read it from the first feed that joins");

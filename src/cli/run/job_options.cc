@@ -43,7 +43,8 @@ void AddAdvertise(CLI::App* app, std::string* address) {
                   "address that others use instead of --listen's, HOST or HOST:PORT (default: --listen's)");
 }
 
-void AddJobOptions(CLI::App* app, JobOptions* a, const std::string& directory_default) {
+void AddJobOptions(CLI::App* app, JobOptions* a, roles::CoordinatorOptions* coordinate,
+                   const std::string& directory_default) {
   AddData(app, &a->run.overrides.data);
   app->add_option_function<std::string>(
          "--workers",
@@ -69,12 +70,7 @@ void AddJobOptions(CLI::App* app, JobOptions* a, const std::string& directory_de
   app->add_option("--events", a->run.overrides.events,
                   "number of events that the bots publish (default: the job's)");
   app->add_option("--pause-at", a->run.pause_at, "pause after this many events, until `leat continue`");
-  auto* tensorboard = app->add_option(
-      "--tensorboard", a->run.tensorboard,
-      "directory for TensorBoard: the run, named as the job's directory, is written below it");
-  app->add_flag("--tensorboard-gradients", a->run.tensorboard_gradients,
-                "with the distribution of each variable's gradient")
-      ->needs(tensorboard);
+  AddCoordinatorOptions(app, true, coordinate);
   app->add_option("--listen", a->run.listen, "address that the coordinator listens on; port 0: any free port")
       ->capture_default_str();
   AddMetrics(app, &a->run.metrics,

@@ -12,6 +12,7 @@
 #include "cli/common_options.h"
 #include "protocol/topology/host_place.h"
 #include "run/launcher/runner.h"
+#include "run/roles/start/coordinator_options.h"
 
 namespace leat {
 
@@ -23,7 +24,9 @@ struct JobOptions {
   double rate = -1;
   std::optional<std::string> dashboard;  // HOST:PORT
 };
-void AddJobOptions(CLI::App* app, JobOptions* a, const std::string& directory_default);
+// Sets those members of `coordinate` that `leat train` has options for.
+void AddJobOptions(CLI::App* app, JobOptions* a, roles::CoordinatorOptions* coordinate,
+                   const std::string& directory_default);
 void AddMetrics(CLI::App* app, std::string* address, const std::string& what);
 void AddAdvertise(CLI::App* app, std::string* address);
 

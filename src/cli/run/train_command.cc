@@ -13,6 +13,7 @@
 #include "run/launcher/runner.h"
 #include "run/launcher/security.h"
 #include "run/launcher/token.h"
+#include "run/roles/start/coordinator_options.h"
 #include "show/http/access.h"
 
 namespace leat {
@@ -24,6 +25,7 @@ constexpr const char* kJsonResult =
 
 struct TrainArguments {
   JobOptions job;
+  roles::CoordinatorOptions coordinate;  // passed on
   bool demo = false;
   bool on_kafka = false;  // the demo
   std::string brokers;    // brokers of an existing Kafka cluster for it
@@ -42,6 +44,7 @@ int Train(TrainArguments a) {
   if (options.source.file.empty() && options.source.text.empty() && options.source.resume.empty()) {
     throw std::invalid_argument("train needs a job file, or --resume with the directory of an earlier run");
   }
+  options.coordinator_arguments = roles::PassedOn(a.coordinate);
   options.plan = Kernels();
   options.security = a.job.security.Read();
   options.place = PlaceOfProcess(a.job.place);
@@ -72,7 +75,7 @@ int Demo(TrainArguments a) {
 void AddTrainCommands(CLI::App& app, int* result) {
   const auto a = std::make_shared<TrainArguments>();
   auto* demo = app.add_subcommand("demo", "train a fraud detector on simulated payments, on this machine");
-  AddJobOptions(demo, &a->job, kNewDirectory);
+  AddJobOptions(demo, &a->job, &a->coordinate, kNewDirectory);
   demo->add_flag("--json", a->job.run.json, kJsonResult);
   auto* kafka =
       demo->add_option("--kafka", a->brokers,
@@ -88,7 +91,7 @@ void AddTrainCommands(CLI::App& app, int* result) {
 
   auto* train = app.add_subcommand("train", "run a job on this machine, with one process per role");
   train->add_option("job", a->job.run.source.file, kJobFile);
-  AddJobOptions(train, &a->job, kNewDirectory);
+  AddJobOptions(train, &a->job, &a->coordinate, kNewDirectory);
   train->add_flag("--json", a->job.run.json, kJsonResult);
   train
       ->add_option("--ready-fd", a->job.run.ready_fd, "file descriptor to write the coordinator's address to")

@@ -27,9 +27,8 @@ struct RunnerOptions {
   std::string dashboard;  // where the coordinator serves the page of the job, HOST:PORT; empty: nowhere
   // Makes a link to the page from its address and the job's token.
   std::function<std::string(const std::string& address, const std::string& token)> dashboard_link = nullptr;
-  uint64_t pause_at = 0;    // CoordinatorOptions::pause_at
-  std::string tensorboard;  // CoordinatorOptions::tensorboard
-  bool tensorboard_gradients = false;
+  uint64_t pause_at = 0;                           // CoordinatorOptions::pause_at
+  std::vector<std::string> coordinator_arguments;  // further ones of `leat coordinator`, at each start
   // Descriptors of a program that has started this one; -1: there is none. The coordinator's address is
   // written to the first one when the job has started, and the first one is then closed. When the other end
   // of the second one is closed, the job ends as by Ctrl-C.

@@ -31,8 +31,7 @@ std::vector<std::string> CoordinatorArguments(const RunnerOptions& options, cons
   add({"coordinator", "--ready-fd", std::to_string(start.ready_fd), "--listen",
        start.again ? start.address : options.listen});
   if (!job.data.empty()) add({"--data", job.data});
-  if (!options.tensorboard.empty()) add({"--tensorboard", options.tensorboard});
-  if (options.tensorboard_gradients) add({"--tensorboard-gradients"});
+  add(options.coordinator_arguments);
   if (!options.metrics.empty()) add({"--metrics", start.metrics.empty() ? options.metrics : start.metrics});
   if (!options.dashboard.empty())
     add({"--dashboard", start.dashboard.empty() ? options.dashboard : start.dashboard});

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/ids.h"
@@ -55,6 +56,39 @@ struct CoordinatorOptions {
   // Called with the coordinator's address once it accepts calls.
   std::function<void(const std::string& address)> on_ready;
 };
+
+// An option of the command line that sets a member. `leat coordinator` has all of them, from this list alone,
+// and docs/jobs.md shows them. Options with more than a value are added by the commands themselves.
+struct CoordinatorOption {
+  const char* name;
+  std::variant<bool CoordinatorOptions::*, uint16_t CoordinatorOptions::*, uint64_t CoordinatorOptions::*,
+               std::string CoordinatorOptions::*>
+      member;
+  const char* help;
+  bool train = false;           // `leat train` and `leat demo` have it, too, and pass it on
+  const char* needs = nullptr;  // an option before this one, without which it is refused
+};
+
+inline constexpr CoordinatorOption kCoordinatorOptions[] = {
+    {.name = "--tensorboard",
+     .member = &CoordinatorOptions::tensorboard,
+     .help = "directory for TensorBoard: the run, named as the job's directory, is written below it",
+     .train = true},
+    {.name = "--tensorboard-gradients",
+     .member = &CoordinatorOptions::tensorboard_gradients,
+     .help = "with the distribution of each variable's gradient",
+     .train = true,
+     .needs = "--tensorboard"},
+    {.name = "--transfer-port",
+     .member = &CoordinatorOptions::transfer_port,
+     .help = "port on --listen's host for checkpoints of other hosts; 0: any free port"},
+    {.name = "--feed-port",
+     .member = &CoordinatorOptions::feed_port,
+     .help = "port on --listen's host of the coordinator's feed; 0: any free port"},
+};
+
+// The options of `train` that differ from their defaults, as arguments of `leat coordinator`.
+std::vector<std::string> PassedOn(const CoordinatorOptions& options);
 
 // Another port on the host of an address.
 inline std::string OnHostOf(const std::string& address, uint16_t port) {
