@@ -166,6 +166,16 @@ def test_ctrl_c_ends_with_a_checkpoint_and_resume_goes_on(tmp_path):
     assert result["events"] == 300_000
 
 
+def test_a_job_stops_when_its_time_is_over(tmp_path):
+    directory = tmp_path / "job"
+    before = leat.summary(leat.run("demo", "--events", 100_000_000, "--rate", 20_000, "--max-time", 5, "--directory", directory,
+                                   "--json"))
+    assert before["events"] < 100_000_000
+    assert os.path.isdir(before["checkpoint"])
+    assert "--max-time" in (directory / "logs/coordinator.log").read_text()
+    leat.refused(leat.run("demo", "--max-time", "-1"), "--max-time")
+
+
 def test_a_second_ctrl_c_kills_the_job(tmp_path):
     directory = tmp_path / "job"
     with leat.Job("demo", "--events", 300_000, "--rate", 1000, "--directory", directory, directory=directory) as job:

@@ -1,6 +1,7 @@
 #include "run/roles/coordinator_role.h"
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <span>
@@ -170,6 +171,13 @@ Status CoordinatorRole::Run() {
     loop_.Post(
         [this] { OnRequest(protocol::AdminRequest{protocol::AdminRequest::Kind::kStop}, [](auto) {}); });
   });
+  if (options_.max_time > 0) {
+    constexpr uint64_t kLongest = 1'000'000'000;  // a Duration counts nanoseconds
+    loop_.After(std::chrono::seconds(std::min(options_.max_time, kLongest)), [this] {
+      spdlog::info("the time of the job is over (--max-time): it stops after a final checkpoint");
+      OnRequest(protocol::AdminRequest{protocol::AdminRequest::Kind::kStop}, [](auto) {});
+    });
+  }
   // An elected coordinator says nothing of its journal before a majority of the members knows it.
   if (!shipper_->founded()) Commit({protocol::ConfirmTerm{}});
   reports_.observers().StartHistory();

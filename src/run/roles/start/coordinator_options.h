@@ -51,6 +51,7 @@ struct CoordinatorOptions {
   // TensorBoard shows the runs below this directory; the job's is named as its own directory. Empty: none.
   std::string tensorboard;
   bool tensorboard_gradients = false;  // it also shows the distribution of gradients, which workers report
+  uint64_t max_time = 0;               // in seconds: then the job stops after a final checkpoint; 0: no limit
   // With `resume`: called with what the coordinator waits for before it accepts calls, when that changes.
   std::function<void(const std::string& what)> on_wait;
   // Called with the coordinator's address once it accepts calls.
@@ -79,6 +80,11 @@ inline constexpr CoordinatorOption kCoordinatorOptions[] = {
      .help = "with the distribution of each variable's gradient",
      .train = true,
      .needs = "--tensorboard"},
+    {.name = "--max-time",
+     .member = &CoordinatorOptions::max_time,
+     .help = "stop after this many seconds of the coordinator, as by `leat stop`, with a final checkpoint; "
+             "0: no limit",
+     .train = true},
     {.name = "--transfer-port",
      .member = &CoordinatorOptions::transfer_port,
      .help = "port on --listen's host for checkpoints of other hosts; 0: any free port"},
