@@ -237,11 +237,13 @@ std::optional<object_store::Settings> ReadBucket(const Config& checkpoint) {
 }
 
 void ReadCheckpoint(const Config& checkpoint, Job* job) {
-  checkpoint.Allow({"interval_s", "keep", "copy_mb", "to", "endpoint", "region", "path_style", "ca",
-                    "connections", "part_mb"});
+  checkpoint.Allow({"interval_s", "keep", "timeout_s", "copy_mb", "to", "endpoint", "region", "path_style",
+                    "ca", "connections", "part_mb"});
   job->checkpoint_to = ReadBucket(checkpoint);
   job->checkpoint_interval_s = checkpoint.Number("interval_s", job->checkpoint_interval_s, 0, 1e6);
   job->keep_checkpoints = static_cast<uint32_t>(checkpoint.Integer("keep", job->keep_checkpoints, 1, 1000));
+  job->checkpoint_timeout =
+      FromSeconds(checkpoint.Number("timeout_s", Seconds(job->checkpoint_timeout), 1, 86'400));
   job->checkpoint_copy_bytes =
       static_cast<uint64_t>(checkpoint.Integer("copy_mb", job->checkpoint_copy_bytes >> 20, 0, 1 << 30))
       << 20;

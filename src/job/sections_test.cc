@@ -129,6 +129,11 @@ TEST(Sections, EverySectionIsRead) {
   EXPECT_FALSE(job.tls);
   EXPECT_EQ(job.checkpoint_interval_s, 5);
   EXPECT_EQ(job.keep_checkpoints, 3u);
+  EXPECT_EQ(job.checkpoint_timeout, std::chrono::seconds(60));
+  EXPECT_EQ(Parse(Replaced(kFullJob, "keep: 3", "keep: 3, timeout_s: 600")).checkpoint_timeout,
+            std::chrono::minutes(10));
+  EXPECT_THAT(MistakeIn(Replaced(kFullJob, "keep: 3", "keep: 3, timeout_s: 0.5")),
+              HasSubstr("timeout_s is 0.5"));
   EXPECT_EQ(job.checkpoint_copy_bytes, uint64_t{256} << 20);
   EXPECT_EQ(Parse(Replaced(kFullJob, "keep: 3", "keep: 3, copy_mb: 2")).checkpoint_copy_bytes,
             uint64_t{2} << 20);

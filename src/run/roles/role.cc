@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <random>
 #include <thread>
@@ -46,6 +47,7 @@ Result<std::unique_ptr<ShardFiles>> MakeShardFiles(const Membership& membership,
     return net::MakeTcpTransport(loop, transport);
   };
   object_store::StoreOptions store;
+  store.retries.deadline = std::max(store.retries.deadline, job.checkpoint_timeout);
   if (const auto& metrics = options.coordinator_client.metrics; metrics != nullptr)
     store.metrics = &metrics->registry();
   return ShardFiles::Make(membership.joined(), {.coordinator = membership.coordinator(),
