@@ -26,7 +26,6 @@
 #include "protocol/outbox/coordinator_actions.h"
 #include "protocol/placement.h"
 #include "protocol/predictions/predictions.h"
-#include "protocol/predictions/publications.h"
 #include "protocol/records/recovered_state.h"
 #include "protocol/scaling/scale.h"
 #include "protocol/slices/slice_placement.h"

@@ -15,7 +15,6 @@
 
 #include "compute/tensor/buffer.h"
 #include "protocol/slices/server/job_slices.h"
-#include "protocol/slices/server/slice_rules.h"
 
 namespace leat::protocol {
 

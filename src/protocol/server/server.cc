@@ -11,7 +11,6 @@ Server::Server(ServerConfig config)
       orders_(slices_, moves_),
       steps_(view_, slices_, forwards_, moves_, figures_),
       push_(view_, slices_, forwards_, moves_, orders_, steps_, figures_),
-      replies_(view_, slices_, forwards_, moves_, steps_),
       reports_(slices_.size(), slices_.job().config().max_report_bytes),
       checkpoints_(slices_, forwards_) {}
 

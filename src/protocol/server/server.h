@@ -19,7 +19,6 @@
 #include "protocol/checkpoints/server_checkpoints.h"
 #include "protocol/push/ledger_reports.h"
 #include "protocol/push/push_desk.h"
-#include "protocol/push/push_replies.h"
 #include "protocol/slices/server/slice_orders.h"
 
 namespace leat::protocol {
@@ -28,8 +27,8 @@ using ServerAction = std::variant<LoadSlices, SaveShard, StopRole>;
 
 class Server {
  public:
-  using Ready = PushReplies::Ready;
-  using HeldValues = PushReplies::HeldValues;
+  using Ready = PushDesk::Ready;
+  using HeldValues = PushDesk::HeldValues;
 
   explicit Server(ServerConfig config);
 
@@ -112,19 +111,18 @@ class Server {
   // after Expire.
   std::optional<PushReply> Finish(uint64_t ticket, const PushRequest& request,
                                   std::vector<SliceReply> slices) {
-    push_.Finish(request, slices);
-    return replies_.Reply(ticket, request, std::move(slices));
+    return push_.Finish(ticket, request, std::move(slices));
   }
-  std::vector<Ready> TakeReady() { return replies_.TakeReady(); }
+  std::vector<Ready> TakeReady() { return push_.TakeReady(); }
   // Ends the wait: the request is answered without values, and to be repeated if its run may be on one server
   // only. Ignores unknown tickets.
-  void Expire(uint64_t ticket) { replies_.Expire(ticket); }
+  void Expire(uint64_t ticket) { push_.Expire(ticket); }
   // Drops a parked request.
-  void Forget(uint64_t ticket) { replies_.Forget(ticket); }
+  void Forget(uint64_t ticket) { push_.Forget(ticket); }
   // The values of a slice on this server, at the version in its finished reply. Updates in place avoid memory
   // that is referenced elsewhere (a checkpoint being saved, values being sent). While `memory` is held, the
   // values stay unchanged in stepped strategies, and may be partly updated in others.
-  HeldValues Values(SliceId slice, uint64_t version) const { return replies_.Values(slice, version); }
+  HeldValues Values(SliceId slice, uint64_t version) const { return push_.Values(slice, version); }
 
   const Slice* Find(SliceId slice) const {
     return slices_.Alive(slice) ? &slices_.WithLedger(slices_.At(slice)) : nullptr;
@@ -158,7 +156,6 @@ class Server {
   PushFigures figures_;
   ServerSteps steps_;
   PushDesk push_;
-  PushReplies replies_;
   LedgerReports reports_;
   ServerCheckpoints checkpoints_;
 };

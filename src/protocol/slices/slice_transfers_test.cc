@@ -1,4 +1,4 @@
-#include "protocol/slices/slice_moves.h"
+#include "protocol/slices/slice_transfers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
