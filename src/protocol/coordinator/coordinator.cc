@@ -99,9 +99,9 @@ struct Coordinator::State {
   }
 
   void On(Time now, uint64_t call, const JoinRequest& request) {
-    if (end.stopping()) return outbox.Answer(call, Reject(Status(Code::kAborted, "the job is over")));
+    if (end.stopping()) return outbox.Answer(call, JoinReply{{Code::kAborted, "the job is over"}});
     Result<Admission> admitted = Admit(roster, request);
-    if (!admitted.ok()) return outbox.Answer(call, Reject(admitted.status()));
+    if (!admitted.ok()) return outbox.Answer(call, JoinReply{admitted.status()});
     for (const NodeId node : admitted->former) heartbeats.Remove(now, node, Roster::Gone::kLost);
     roster.ForgetEvicted(request.process);
     const MemberState& member = roster.Add(now, std::move(admitted->member), admitted->index);

@@ -150,7 +150,8 @@ Status Heartbeats::CheckRejected(uint32_t consecutive, const std::optional<Rejec
   if (!last) return {Code::kFailedPrecondition, why + advice};
   const auto& [node, cut, run] = *last;
   why += ": the last by worker ";
-  if (const MemberState* const worker = to_.roster.Find(node)) why += std::to_string(worker->member.index) + " ";
+  if (const MemberState* const worker = to_.roster.Find(node))
+    why += std::to_string(worker->member.index) + " ";
   why += "(node " + ToString(node) + ")";
   if (cut.valid() && run < cut.runs()) {
     std::vector<uint32_t> order;
@@ -235,15 +236,6 @@ void Heartbeats::Remove(Time now, NodeId node, Gone how) {
   if (!to_.placement.LoseServer(now, node) || !job_.stepped()) return;
   to_.placement.map().RestoreAll();
   to_.leases.RollBack();
-}
-
-void Heartbeats::OnLost(Time now, NodeId node) {
-  if (to_.roster.Has(node)) Remove(now, node, Gone::kLost);
-}
-
-void Heartbeats::Evict(Time now, NodeId node) {
-  to_.roster.MarkEvicted(node);
-  Remove(now, node, Gone::kEvicted);
 }
 
 void Heartbeats::PlaceSlices(Time now) {

@@ -52,7 +52,9 @@ class Heartbeats {
   // ---- members that are gone
   void Remove(Time now, NodeId node, Gone how);
   // The process has ended. Ignored if it is no member.
-  void OnLost(Time now, NodeId node);
+  void OnLost(Time now, NodeId node) {
+    if (to_.roster.Has(node)) Remove(now, node, Gone::kLost);
+  }
   // Gives slices to servers, or names groups (all-reduce) and evicts who is excluded from them, as far as
   // that is due.
   void PlaceSlices(Time now);
@@ -74,7 +76,10 @@ class Heartbeats {
   // Why the job ends after so many non-finite gradients in a row; ok: there are fewer than the limit.
   Status CheckRejected(uint32_t consecutive, const std::optional<RejectedRun>& last) const;
   // The loss of a member whose process may still be alive.
-  void Evict(Time now, NodeId node);
+  void Evict(Time now, NodeId node) {
+    to_.roster.MarkEvicted(node);
+    Remove(now, node, Gone::kEvicted);
+  }
 
   Concerns to_;
   const MemberSettings& job_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <stdexcept>
-#include <utility>
 
 namespace leat::protocol {
 
@@ -34,16 +33,11 @@ void Predictions::Restore(std::optional<PublishersGrouped> groups, bool started,
   OnCuts(cuts);
 }
 
-void Predictions::JournalGroups() {
-  if (to_journal_) outbox_.Journal(*std::exchange(to_journal_, std::nullopt));
-}
-
 void Predictions::OnCuts(const std::vector<Cut>& cuts) {
   for (const Cut& cut : cuts) {
     if (cut.partition >= partitions_.size()) continue;
     Partition& partition = partitions_[cut.partition];
-    if (!partition.published || cut.end > *partition.published)
-      partition.cuts.emplace(cut.begin.offset, cut);
+    if (!partition.published || cut.end > *partition.published) partition.cuts.emplace(cut.begin.offset, cut);
   }
 }
 
@@ -168,11 +162,6 @@ void Predictions::OnHeartbeat(Time now, const WorkerHeartbeat& heartbeat) {
     partitions_[lease.partition].lacking_since[lease.begin] = now;
     return true;
   });
-}
-
-void Predictions::Reclaim(NodeId worker) {
-  unsent_.erase(worker);
-  std::erase_if(leases_, [&](const auto& entry) { return entry.second.worker == worker; });
 }
 
 bool Predictions::Underway(uint32_t partition, uint64_t begin) const {

@@ -1,6 +1,6 @@
-// The coordinator's half of the predictions: which feed publishes which partitions, how far each has come, and
-// which events workers have to score again because their scores are lost. A job that publishes no predictions
-// has no partitions here.
+// The coordinator's half of the predictions: which feed publishes which partitions, how far each has come,
+// and which events workers have to score again because their scores are lost. A job that publishes no
+// predictions has no partitions here.
 //
 // Partitions belong to publishing groups, so that few producers are needed. A group is assigned as a whole.
 //
@@ -21,6 +21,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -54,13 +55,16 @@ class Predictions {
   // `started`: the job has cuts, also if the journal does not say how they are grouped. Throws
   // std::invalid_argument if the groups do not fit the stream.
   void Restore(std::optional<PublishersGrouped> groups, bool started, const std::vector<Cut>& cuts);
-  void JournalGroups();  // before the first cut, once; not if they were restored
+  // Before the first cut, once; not if they were restored.
+  void JournalGroups() {
+    if (to_journal_) outbox_.Journal(*std::exchange(to_journal_, std::nullopt));
+  }
   // Adds the cuts, unless they are known already.
   void OnCuts(const std::vector<Cut>& cuts);
 
   // ---- feeds
-  // Assigns groups with events to the feeds, evenly, and takes them from feeds that are gone. `feeds_awaited`:
-  // feeds of the former coordinator have not returned yet.
+  // Assigns groups with events to the feeds, evenly, and takes them from feeds that are gone.
+  // `feeds_awaited`: feeds of the former coordinator have not returned yet.
   void Assign(bool feeds_awaited);
   // A feed has returned, and goes on with the groups that the former coordinator has assigned to it, unless
   // another one has a newer assignment.
@@ -77,7 +81,11 @@ class Predictions {
   // Leases the next split to be scored again: one that is below the watermark and has lost scores.
   void GrantRescores(Time now, const WorkerHeartbeat& heartbeat, const std::vector<Position>& watermark,
                      WorkerHeartbeatReply* reply);
-  void Reclaim(NodeId worker);  // it is gone
+  // It is gone.
+  void Reclaim(NodeId worker) {
+    unsent_.erase(worker);
+    std::erase_if(leases_, [&](const auto& entry) { return entry.second.worker == worker; });
+  }
 
   // True if everything up to there is published.
   bool Done(const std::vector<Position>& positions) const;

@@ -1,20 +1,24 @@
-// A worker's requests to servers, until they are answered or the view makes them obsolete.
+// A worker's requests to servers, until they are answered or the view makes them obsolete: when they are
+// repeated (Retries), and what is known of the slices by their answers (SliceVersions).
 //
 // Invariants: exchanges are ordered by server, one for each; open() of them are part of the current pull or
 // push and not answered. `first` to `end` are the indices of the server's slices in the newest view. A
 // request that a sender may still hold is never changed, but copied. Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/rng.h"
 #include "protocol/actions.h"
-#include "protocol/push/slice_versions.h"
+#include "protocol/messages_control.h"
+#include "protocol/messages_data.h"
 
 namespace leat::protocol {
 
@@ -49,13 +53,19 @@ class Retries {
   // A request has failed. Returns when to repeat it, from now.
   Duration OnFailed(Time now, NodeId server);
   // A reply does not come in time, which is the first failure of a row.
-  void OnLate(Time now, NodeId server);
+  void OnLate(Time now, NodeId server) {
+    Failure& failure = failing_[server];
+    failure = {.since = now, .silent = failure.silent};
+    ++count_;
+  }
   void OnAnswered(NodeId server) {
     if (!failing_.empty()) failing_.erase(server);
   }
   // Nothing comes from the server's host, or something comes again.
   void OnSilence(NodeId server, bool silent);
-  void DropAbsent(const View& view);
+  void DropAbsent(const View& view) {
+    std::erase_if(failing_, [&](const auto& entry) { return !view.Find(entry.first); });
+  }
 
   // Servers whose hosts are silent, or whose requests failed again after unreachable_after, and not long ago.
   std::vector<NodeId> Unreachable(Time now) const;
@@ -74,6 +84,79 @@ class Retries {
   std::map<NodeId, Failure> failing_;
   uint64_t count_ = 0;
   Rng rng_{0};
+};
+
+// A worker's knowledge of the job's slices: which of their values are in its memory, and, in stepped
+// strategies, which versions their servers have reported.
+//
+// Slices have an index: by server, then id, so that those of one reply are adjacent. Slices without a server
+// come last. Invariants: `known` holds each slice once, at its index; while lacking() is false, all values in
+// memory are of their slices' current incarnations. Not thread-safe.
+class SliceVersions {
+ public:
+  // A version of one incarnation of a slice.
+  struct Seen {
+    Incarnation incarnation;
+    uint64_t version = 0;
+  };
+
+  SliceVersions(size_t slices, bool stepped);
+
+  size_t size() const { return known_.size(); }
+  uint32_t IndexOf(SliceId slice) const { return index_of_[slice.value]; }
+  // The slices' new indices, by slice, and their incarnations as of the view that has caused them.
+  void Arrange(const View& view, std::vector<uint32_t> index_of);
+  Incarnation incarnation(uint32_t index) const { return incarnations_[index]; }  // as of the view
+
+  // ---- values in memory
+  // By index: the slice, and which of its values are in memory.
+  const std::vector<SliceRef>& known() const { return known_; }
+  std::vector<SliceRef> KnownBySlice() const;
+  bool Lacks(uint32_t index) const { return known_[index].incarnation != incarnations_[index]; }
+  bool LacksAny() const;
+  uint64_t LowestKnown() const;
+  // Some slices may lack values of their current incarnation.
+  bool lacking() const { return lacking_; }
+  void SetLacking(bool lacking) { lacking_ = lacking; }
+  void Take(uint32_t index, const SliceRef& values) { known_[index] = values; }
+  void Forget(uint32_t index) {
+    known_[index] = {known_[index].slice, {}, 0};
+    lacking_ = true;
+  }
+  void ForgetAll() {
+    for (uint32_t index = 0; index < known_.size(); ++index) Forget(index);
+  }
+
+  // ---- stepped: versions on the servers
+  bool stepped() const { return !seen_.empty(); }
+  void See(uint32_t index, Incarnation incarnation, uint64_t version) {
+    Seen& seen = seen_[index];
+    if (seen.incarnation != incarnation) seen = {incarnation, 0};
+    seen.version = std::max(seen.version, version);
+    range_.reset();
+  }
+  const std::vector<Seen>& seen() const { return seen_; }
+  // The newest version reported of the current incarnation; 0: none.
+  uint64_t SeenAt(uint32_t index) const {
+    return seen_[index].incarnation == incarnations_[index] ? seen_[index].version : 0;
+  }
+  uint64_t SeenOf(SliceId slice) const { return SeenAt(IndexOf(slice)); }
+  // The lowest and the highest of them.
+  const std::pair<uint64_t, uint64_t>& SeenRange();
+  // Every slice has completed the steps before this one, as a server's answer has shown.
+  uint64_t settled() const { return settled_; }
+  void Settle(uint64_t step) { settled_ = std::max(settled_, step); }
+  // The slices are restored: their steps are repeated.
+  void Unsettle() { settled_ = 0; }
+
+ private:
+  std::vector<SliceRef> known_;
+  std::vector<Seen> seen_;          // stepped, by index: the newest version reported by its server
+  std::vector<uint32_t> index_of_;  // by slice
+  uint64_t settled_ = 0;
+  bool lacking_ = true;
+  std::vector<Incarnation> incarnations_;               // by index
+  std::optional<std::pair<uint64_t, uint64_t>> range_;  // SeenRange, if it has been computed
 };
 
 // A request to one server, repeated until it is answered or the view makes it obsolete. Sized to one cache
@@ -140,8 +223,14 @@ class Exchanges {
   // The exchange in flight that this answers, or null.
   Exchange* Find(NodeId server, uint64_t sequence);
   // True if no other one is open.
-  bool Close(Exchange* exchange);
-  void OnFailed(Time now, Exchange* exchange);
+  bool Close(Exchange* exchange) {
+    exchange->open = false;
+    retries_.OnAnswered(exchange->server);
+    return --open_ == 0;
+  }
+  void OnFailed(Time now, Exchange* exchange) {
+    RepeatAfter(now, exchange, retries_.OnFailed(now, exchange->server));
+  }
   // Repeats requests that timed out, or are due. A worker that leaves does not send again.
   void RepeatLate(Time now, bool leaving);
   Time next_timer() const;
@@ -162,8 +251,15 @@ class Exchanges {
   static PushRequest& Own(Exchange* exchange);
   std::vector<Exchange>::iterator PositionOf(NodeId server);
   void Send(Time now, Exchange* exchange);
-  void RepeatAfter(Time now, Exchange* exchange, Duration pause);
-  void DropConnection(Exchange* exchange);
+  void RepeatAfter(Time now, Exchange* exchange, Duration pause) {
+    exchange->in_flight = false;
+    exchange->at = now + pause;
+    outbox_.view_wanted = true;
+  }
+  void DropConnection(Exchange* exchange) {
+    exchange->contacted = false;
+    outbox_.actions.emplace_back(Disconnect{exchange->server});
+  }
 
   std::vector<Exchange> exchanges_;  // exchanges of an earlier pull or push are not open
   size_t open_ = 0;

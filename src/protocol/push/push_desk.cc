@@ -12,91 +12,99 @@ namespace leat::protocol {
 
 namespace {
 
-Status BadPush(std::string what) {
-  return Status(Code::kInvalidArgument, "push: " + std::move(what));
+Status Bad(const std::string& what, const std::string& request = "push") {
+  return Status(Code::kInvalidArgument, request + ": " + what);
 }
 
-Status BadForward(std::string what) {
-  return Status(Code::kInvalidArgument, "forward: " + std::move(what));
+// The floats of payload of each slice.
+void SetElements(const JobSlices& job, const PushRequest& request, std::vector<uint64_t>* elements) {
+  if (!elements) return;
+  elements->assign(request.slices.size(), 0);
+  if (request.disposition != Disposition::kGradient) return;
+  std::ranges::transform(request.slices, elements->begin(),
+                         [&](const SliceRef& ref) { return job.ElementsOf(ref.slice); });
 }
 
 Status CheckRun(const JobSlices& job, const PushRequest& request) {
   const Cut& cut = request.cut;
   const auto& start = job.start();
   if (!cut.valid())
-    return BadPush("invalid cut (begin " + std::to_string(cut.begin.offset) + ", end " +
-                   std::to_string(cut.end) + ")");
+    return Bad("invalid cut (begin " + std::to_string(cut.begin.offset) + ", end " + std::to_string(cut.end) +
+               ")");
   if (!start.empty() && cut.partition >= start.size()) {
-    return BadPush("partition " + std::to_string(cut.partition) + " of " + std::to_string(start.size()));
+    return Bad("partition " + std::to_string(cut.partition) + " of " + std::to_string(start.size()));
   }
   if (request.run >= cut.runs()) {
-    return BadPush("run " + std::to_string(request.run) + " of " + std::to_string(cut.runs()));
+    return Bad("run " + std::to_string(request.run) + " of " + std::to_string(cut.runs()));
   }
   const uint64_t most = cut.EventsOf(request.run);
   const bool fits = request.disposition == Disposition::kEmpty ? request.events == 0
                     : request.disposition == Disposition::kGradient
                         ? request.events >= 1 && request.events <= most
                         : request.events <= most;
-  if (!fits) return BadPush(std::to_string(request.events) + " events in a batch of " + std::to_string(most));
-  if (!ValidRate(request.rate)) return BadPush("a learning rate times " + std::to_string(request.rate));
+  if (!fits) return Bad(std::to_string(request.events) + " events in a batch of " + std::to_string(most));
+  if (!ValidRate(request.rate)) return Bad("a learning rate times " + std::to_string(request.rate));
   return {};
 }
 
 Status CheckStepLane(const StrategyConfig& strategy, const PushRequest& request) {
   if (!strategy.stepped()) {
     if (request.step_lane || request.version_wanted > 0 || !request.counted.empty()) {
-      return BadPush("a step lane, but the strategy has no steps");
+      return Bad("a step lane, but the strategy has no steps");
     }
     return {};
   }
   if (!request.step_lane) {
-    if (request.disposition != Disposition::kPull) return BadPush("a run without a step lane");
-    return request.counted.empty() ? Status() : BadPush("counted lanes without a step lane");
+    if (request.disposition != Disposition::kPull) return Bad("a run without a step lane");
+    return request.counted.empty() ? Status() : Bad("counted lanes without a step lane");
   }
   const StepLane& step_lane = *request.step_lane;
   if (!FitsStrategy(step_lane, strategy)) {
     const std::string has = strategy.auto_lanes ? std::to_string(strategy.backup) + " more than count"
                                                 : std::to_string(strategy.total_lanes()) + " and " +
                                                       std::to_string(strategy.lanes);
-    return BadPush("a step of " + std::to_string(step_lane.width) + " lanes, of which " +
-                   std::to_string(step_lane.needed) + " count; the job has " + has);
+    return Bad("a step of " + std::to_string(step_lane.width) + " lanes, of which " +
+               std::to_string(step_lane.needed) + " count; the job has " + has);
   }
   if (step_lane.lane >= step_lane.width) {
-    return BadPush("lane " + std::to_string(step_lane.lane) + " of " + std::to_string(step_lane.width));
+    return Bad("lane " + std::to_string(step_lane.lane) + " of " + std::to_string(step_lane.width));
   }
   if (request.counted.empty()) return {};
   if (step_lane.needed == step_lane.width || request.counted.size() != (step_lane.width + 63) / 64) {
-    return BadPush("counted lanes beyond the step's " + std::to_string(step_lane.width));
+    return Bad("counted lanes beyond the step's " + std::to_string(step_lane.width));
   }
   uint32_t chosen = 0;
   for (const uint64_t word : request.counted) chosen += static_cast<uint32_t>(std::popcount(word));
   const bool beyond = step_lane.width % 64 != 0 && request.counted.back() >> (step_lane.width % 64) != 0;
   if (beyond || chosen != step_lane.needed) {
-    return BadPush(std::to_string(chosen) + " counted lanes of " + std::to_string(step_lane.width) + "; " +
-                   std::to_string(step_lane.needed) + " are needed");
+    return Bad(std::to_string(chosen) + " counted lanes of " + std::to_string(step_lane.width) + "; " +
+               std::to_string(step_lane.needed) + " are needed");
   }
   return {};
 }
 
 Status CheckPush(const JobSlices& job, const PushRequest& request, std::vector<uint64_t>* elements) {
-  const bool gradient = request.disposition == Disposition::kGradient;
-  if (elements) elements->clear();
   const SliceRef* before = nullptr;
   for (const SliceRef& ref : request.slices) {
     const SliceId id = ref.slice;
-    if (id.value >= job.size()) {
-      return BadPush("slice " + ToString(id) + " of " + std::to_string(job.size()));
-    }
-    if (before && id <= before->slice) return BadPush("slice " + ToString(id) + " is out of order");
+    if (id.value >= job.size()) return Bad("slice " + ToString(id) + " of " + std::to_string(job.size()));
+    if (before && id <= before->slice) return Bad("slice " + ToString(id) + " is out of order");
     before = &ref;
-    if (elements) elements->push_back(gradient ? job.ElementsOf(id) : 0);
   }
-  if (request.disposition > Disposition::kRejected) return BadPush("unknown disposition");
+  SetElements(job, request, elements);
+  if (request.disposition > Disposition::kRejected) return Bad("unknown disposition");
   LEAT_RETURN_IF_ERROR(CheckStepLane(job.config().strategy, request));
   return request.disposition == Disposition::kPull ? Status() : CheckRun(job, request);
 }
 
 }  // namespace
+
+PushDesk::PushDesk(ServerConfig config)
+    : slices_(std::move(config)),
+      forwards_(slices_),
+      moves_(slices_, forwards_),
+      orders_(slices_, moves_),
+      steps_(view_, slices_, forwards_, moves_, figures_) {}
 
 Status PushDesk::Begin(const PushRequest& request, std::vector<uint64_t>* elements) {
   LEAT_RETURN_IF_ERROR(CheckPush(slices_.job(), request, elements));
@@ -121,9 +129,9 @@ SliceOutcome PushDesk::Take(Slice* slice, const PushRequest& request, const Slic
   return SliceOutcome::kApplied;
 }
 
-void PushDesk::Apply(const PushRequest& request, std::span<const SliceRef> slices,
-                     std::span<const std::span<const float>> gradients, SliceReply* replies,
-                     const Buffer& memory) {
+void PushDesk::ApplySlices(const PushRequest& request, std::span<const SliceRef> slices,
+                           std::span<const std::span<const float>> gradients, SliceReply* replies,
+                           const Buffer& memory) {
   const bool here = !view_.NotInView(request);
   const bool pull = request.disposition == Disposition::kPull;
   const bool gradient = request.disposition == Disposition::kGradient;
@@ -178,7 +186,7 @@ void PushDesk::ApplyAll(const PushRequest& request, std::span<const std::span<co
   LEAT_CHECK(gradients.size() == request.slices.size() || gradients.empty());
   replies->resize(request.slices.size());
   steps_.updates().Defer(true);
-  Apply(request, request.slices, gradients, replies->data(), memory);
+  ApplySlices(request, request.slices, gradients, replies->data(), memory);
   steps_.updates().RunDeferred();
 }
 
@@ -223,24 +231,22 @@ std::optional<PushReply> PushDesk::Finish(uint64_t ticket, const PushRequest& re
 Status PushDesk::BeginForward(const ForwardRequest& request, std::vector<uint64_t>* elements) const {
   const JobSlices& job = slices_.job();
   const PushRequest& push = request.push;
-  const bool gradient = push.disposition == Disposition::kGradient;
-  if (elements) elements->clear();
   if (request.epochs.size() != push.slices.size() || request.versions.size() != push.slices.size())
-    return BadForward("its slices do not fit");
+    return Bad("its slices do not fit", "forward");
   const SliceRef* before = nullptr;
   for (const SliceRef& ref : push.slices) {
     if (ref.slice.value >= job.size() || (before && ref.slice <= before->slice))
-      return BadForward("slice " + ToString(ref.slice) + " is unknown or out of order");
+      return Bad("slice " + ToString(ref.slice) + " is unknown or out of order", "forward");
     before = &ref;
-    if (elements) elements->push_back(gradient ? job.ElementsOf(ref.slice) : 0);
   }
+  SetElements(job, push, elements);
   if (push.disposition > Disposition::kRejected || !push.counted.empty())
-    return BadForward("no forwarded push");
+    return Bad("no forwarded push", "forward");
   LEAT_RETURN_IF_ERROR(CheckStepLane(job.config().strategy, push));
   if (push.disposition != Disposition::kPull) LEAT_RETURN_IF_ERROR(CheckRun(job, push));
   for (const DecidedStep& decided : request.decided) {
     if (!job.stepped() || !FitsStrategy(decided, job.config().strategy))
-      return BadForward("wrong lanes of step " + std::to_string(decided.step));
+      return Bad("wrong lanes of step " + std::to_string(decided.step), "forward");
   }
   return {};
 }
@@ -409,16 +415,6 @@ std::vector<PushDesk::Ready> PushDesk::TakeReady() {
   }
   parked_.resize(kept);
   return ready;
-}
-
-void PushDesk::Expire(uint64_t ticket) {
-  for (Parked& parked : parked_) {
-    if (parked.ticket == ticket) parked.expired = slices_.signals().wake_parked = true;
-  }
-}
-
-void PushDesk::Forget(uint64_t ticket) {
-  std::erase_if(parked_, [ticket](const Parked& parked) { return parked.ticket == ticket; });
 }
 
 PushDesk::HeldValues PushDesk::Values(SliceId slice, uint64_t version) const {

@@ -1,7 +1,7 @@
-// Pushes and pulls, as a server takes and answers them: of workers, and forwarded by the primaries of replicas.
-// A run is recorded in the ledger of each slice, and applied at once or in its step. A reply waits, parked
-// under its ticket, while the version that it wants is missing, a slice may still take the run after a move, or
-// a replica is not known to have what would be said.
+// Pushes and pulls, as a server takes and answers them: of workers, and forwarded by the primaries of
+// replicas. A run is recorded in the ledger of each slice, and applied at once or in its step. A reply waits,
+// parked under its ticket, while the version that it wants is missing, a slice may still take the run after a
+// move, or a replica is not known to have what would be said.
 //
 // Invariants:
 // - A slice applies a run at most once, in the incarnation that the push names.
@@ -22,7 +22,6 @@
 
 #include "protocol/members/server_view.h"
 #include "protocol/push/server_steps.h"
-#include "protocol/slices/server/slice_orders.h"
 
 namespace leat::protocol {
 
@@ -37,46 +36,60 @@ class PushDesk {
     std::span<const float> values;
   };
 
-  PushDesk(ServerView& view, HostedSlices& slices, ReplicaForwards& forwards, ServerMoves& moves,
-           SliceOrders& orders, ServerSteps& steps, PushFigures& figures)
-      : view_(view),
-        slices_(slices),
-        forwards_(forwards),
-        moves_(moves),
-        orders_(orders),
-        steps_(steps),
-        figures_(figures) {}
-
-  // kInvalidArgument if the request contradicts itself or the job. If `elements` is not null, it receives the
-  // number of floats of payload per slice: the size by the table, whatever becomes of the push, because the
-  // sender cannot know that.
-  Status Begin(const PushRequest& request, std::vector<uint64_t>* elements);
-  // `gradients`: one per slice, or none; `replies` has one element per slice. `memory` contains the
-  // gradients, and nobody changes it while it is referenced; empty: they are changed later.
-  void Apply(const PushRequest& request, std::span<const SliceRef> slices,
-             std::span<const std::span<const float>> gradients, SliceReply* replies, const Buffer& memory);
-  SliceReply ApplyOne(const PushRequest& request, size_t i, std::span<const float> gradient) {
+  // ---- a push is processed in three parts, so that a shell can apply each slice while it is in the cache:
+  // Begin checks the header, Apply is called for each slice in order, and Finish makes the reply.
+  // Begin returns kInvalidArgument if the header contradicts itself or the job; close the connection then.
+  // If `elements` is not null, it receives the number of floats of payload per slice: the size by the table,
+  // whatever becomes of the push, because the sender cannot know that.
+  Status Begin(const PushRequest& request, std::vector<uint64_t>* elements = nullptr);
+  // `gradient` is empty unless the disposition is kGradient.
+  SliceReply Apply(const PushRequest& request, size_t i, std::span<const float> gradient) {
     SliceReply reply;
-    Apply(request, std::span(request.slices).subspan(i, 1), std::span(&gradient, 1), &reply, {});
+    ApplySlices(request, std::span(request.slices).subspan(i, 1), std::span(&gradient, 1), &reply, {});
     return reply;
   }
-  // All slices of a request. Updates of steps run together.
+  // Replaces Apply for each slice if all gradients are available at once. `gradients` has one entry per
+  // slice, or none if the request has no payload. Fills in `replies`. Uses ServerConfig::run_parts. `memory`
+  // contains the gradients, and nobody changes it while it is referenced; empty: they are changed later.
   void ApplyAll(const PushRequest& request, std::span<const std::span<const float>> gradients,
-                std::vector<SliceReply>* replies, const Buffer& memory);
-  // The reply to a request whose slices are all applied; none: it is parked.
+                std::vector<SliceReply>* replies, const Buffer& memory = {});
+  // A request that has to wait (version_wanted, or for replicas) gets no reply yet. It is parked under
+  // `ticket`, chosen by the shell, and returned by TakeReady after the input that completes its step, or
+  // after Expire.
   std::optional<PushReply> Finish(uint64_t ticket, const PushRequest& request,
                                   std::vector<SliceReply> slices);
+  std::vector<Ready> TakeReady();
+  // Ends the wait: the request is answered without values, and to be repeated if its run may be on one server
+  // only. Ignores unknown tickets.
+  void Expire(uint64_t ticket) {
+    for (Parked& parked : parked_) {
+      if (parked.ticket == ticket) parked.expired = slices_.signals().wake_parked = true;
+    }
+  }
+  // Drops a parked request.
+  void Forget(uint64_t ticket) {
+    std::erase_if(parked_, [ticket](const Parked& parked) { return parked.ticket == ticket; });
+  }
+  // The values of a slice on this server, at the version in its finished reply. Updates in place avoid memory
+  // that is referenced elsewhere (a checkpoint being saved, values being sent). While `memory` is held, the
+  // values stay unchanged in stepped strategies, and may be partly updated in others.
+  HeldValues Values(SliceId slice, uint64_t version) const;
 
-  // ---- forwards, as Begin and ApplyAll
-  Status BeginForward(const ForwardRequest& request, std::vector<uint64_t>* elements) const;
+  // ---- pushes that another server forwards, as Begin and ApplyAll take those of a worker
+  Status BeginForward(const ForwardRequest& request, std::vector<uint64_t>* elements = nullptr) const;
   ForwardReply TakeForward(const ForwardRequest& request, std::span<const std::span<const float>> gradients);
 
-  // ---- parked requests
-  std::vector<Ready> TakeReady();
-  void Expire(uint64_t ticket);  // ends the wait
-  void Forget(uint64_t ticket);
-  // The values of a slice on this server, at the version in its finished reply.
-  HeldValues Values(SliceId slice, uint64_t version) const;
+ protected:
+  explicit PushDesk(ServerConfig config);
+
+  // Each concern uses those before it.
+  ServerView view_;
+  HostedSlices slices_;
+  ReplicaForwards forwards_;
+  ServerMoves moves_;
+  SliceOrders orders_;
+  PushFigures figures_;
+  ServerSteps steps_;
 
  private:
   struct Parked {
@@ -87,6 +100,10 @@ class PushDesk {
     std::vector<LinkNumber> numbers;  // numbers that replicas have to acknowledge
   };
 
+  // `gradients`: one per slice, or none; `replies` has one element per slice.
+  void ApplySlices(const PushRequest& request, std::span<const SliceRef> slices,
+                   std::span<const std::span<const float>> gradients, SliceReply* replies,
+                   const Buffer& memory);
   // A run at one slice, which is here. `agreed` as of ServerSteps::TakeLane.
   SliceOutcome Take(Slice* slice, const PushRequest& request, const SliceRef& ref,
                     std::span<const float> gradient, const ServerSteps::Step** agreed);
@@ -104,13 +121,6 @@ class PushDesk {
   bool Unready(const Parked& request);
   PushReply Answer(Parked request);
 
-  ServerView& view_;
-  HostedSlices& slices_;
-  ReplicaForwards& forwards_;
-  ServerMoves& moves_;
-  SliceOrders& orders_;
-  ServerSteps& steps_;
-  PushFigures& figures_;
   std::vector<TakenSlice> taken_;  // slices with replicas that have taken the push
   std::vector<Parked> parked_;
 };

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 namespace leat::protocol {
@@ -85,7 +84,7 @@ class Servers {
 
 class ReplicaPlan {
  public:
-  explicit ReplicaPlan(const ReplicaBalance& balance)
+  explicit ReplicaPlan(const Balance& balance)
       : balance_(balance), loads_(balance.weights.size()), place_(balance.slices.size()) {
     for (size_t i = 0; i < place_.size(); ++i) {
       const auto& slice = balance.slices[i];
@@ -108,35 +107,6 @@ class ReplicaPlan {
       place_[i] = LeastFull(balance_.slices[i]);
       if (place_[i]) loads_[*place_[i]] += balance_.slices[i].load;
     }
-  }
-
-  void Level() {
-    while (LevelOne()) {
-    }
-  }
-
-  std::vector<ReplicaChange> Changes() const {
-    std::vector<ReplicaChange> changes;
-    for (uint32_t i = 0; i < place_.size(); ++i) {
-      if (place_[i] != balance_.slices[i].replica) changes.push_back({i, place_[i]});
-    }
-    return changes;
-  }
-
- private:
-  bool Takes(uint32_t server, const ReplicaBalance::Slice& slice) const {
-    if (server >= loads_.size() || balance_.weights[server] <= 0 || server == slice.server) return false;
-    return balance_.allowed.empty() || balance_.allowed[slice.server][server];
-  }
-  double Fullness(uint32_t server) const { return loads_[server] / balance_.weights[server]; }
-
-  std::optional<uint32_t> LeastFull(const ReplicaBalance::Slice& slice) const {
-    std::optional<uint32_t> least;
-    for (uint32_t server = 0; server < loads_.size(); ++server) {
-      if (!Takes(server, slice)) continue;
-      if (!least || Fullness(server) < Fullness(*least) - kNothing) least = server;
-    }
-    return least;
   }
 
   // Moves the largest replica that brings two servers closer together, if they are far from each other.
@@ -165,7 +135,31 @@ class ReplicaPlan {
     return true;
   }
 
-  const ReplicaBalance& balance_;
+  std::vector<ReplicaChange> Changes() const {
+    std::vector<ReplicaChange> changes;
+    for (uint32_t i = 0; i < place_.size(); ++i) {
+      if (place_[i] != balance_.slices[i].replica) changes.push_back({i, place_[i]});
+    }
+    return changes;
+  }
+
+ private:
+  bool Takes(uint32_t server, const Balance::Slice& slice) const {
+    if (server >= loads_.size() || balance_.weights[server] <= 0 || server == slice.server) return false;
+    return balance_.allowed.empty() || balance_.allowed[slice.server][server];
+  }
+  double Fullness(uint32_t server) const { return loads_[server] / balance_.weights[server]; }
+
+  std::optional<uint32_t> LeastFull(const Balance::Slice& slice) const {
+    std::optional<uint32_t> least;
+    for (uint32_t server = 0; server < loads_.size(); ++server) {
+      if (!Takes(server, slice)) continue;
+      if (!least || Fullness(server) < Fullness(*least) - kNothing) least = server;
+    }
+    return least;
+  }
+
+  const Balance& balance_;
   std::vector<double> loads_;                   // loads of replicas, by server
   std::vector<std::optional<uint32_t>> place_;  // by slice
   double total_ = 0;
@@ -221,10 +215,11 @@ std::vector<SliceMove> PlanMoves(const Balance& balance, bool level) {
   return moves;
 }
 
-std::vector<ReplicaChange> PlanReplicaChanges(const ReplicaBalance& balance) {
+std::vector<ReplicaChange> PlanReplicaChanges(const Balance& balance) {
   ReplicaPlan plan(balance);
   plan.Fill();
-  plan.Level();
+  while (plan.LevelOne()) {
+  }
   return plan.Changes();
 }
 

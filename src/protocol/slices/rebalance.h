@@ -1,5 +1,5 @@
-// Which slices and replicas move to which servers: when a server joins or leaves, when one has much more to do
-// than others, and when a slice lacks its replica. The plans are pure functions.
+// Which slices and replicas move to which servers: when a server joins or leaves, when one has much more to
+// do than others, and when a slice lacks its replica. The plans are pure functions.
 //
 // A plan moves as little as possible: what leaves a server that gives all away, and otherwise only what some
 // servers have above their share and others lack. A replica is on another server than its slice; those that
@@ -19,12 +19,17 @@ namespace leat::protocol {
 
 struct Balance {
   struct Slice {
-    uint32_t server = 0;  // index
-    double load = 0;      // its part of the load of all slices
+    uint32_t server = 0;              // index
+    std::optional<uint32_t> replica;  // index of its replica's server; none: it has none
+    double load = 0;                  // its part of the load of all slices
   };
   std::vector<Slice> slices;
-  // By server: how much of the load it is to have, relative to the others. 0: it gives all slices away.
+  // By server: how much of the load it is to have, relative to the others. 0: it gives all slices away, and
+  // has no replicas.
   std::vector<double> weights;
+  // [server][other]: whether the other may have replicas of the server's slices, as when they are to be in
+  // different zones; empty: any other may.
+  std::vector<std::vector<bool>> allowed = {};
 };
 
 struct SliceMove {
@@ -49,27 +54,13 @@ std::vector<double> SliceLoads(const std::vector<uint64_t>& bytes, const std::ve
 
 // ---- replicas
 
-struct ReplicaBalance {
-  struct Slice {
-    uint32_t server = 0;              // index
-    std::optional<uint32_t> replica;  // index of its replica's server; none: it has none
-    double load = 0;
-  };
-  std::vector<Slice> slices;
-  // By server: how much of the load of all replicas it is to have, relative to the others; 0: none.
-  std::vector<double> weights;
-  // [server][other]: whether the other may have replicas of the server's slices, as when they are to be in
-  // different zones; empty: any other may.
-  std::vector<std::vector<bool>> allowed;
-};
-
 struct ReplicaChange {
   uint32_t slice = 0;
   std::optional<uint32_t> to;  // server; none: no server is left for it, and it is given up
   friend bool operator==(const ReplicaChange&, const ReplicaChange&) = default;
 };
 
-std::vector<ReplicaChange> PlanReplicaChanges(const ReplicaBalance& balance);
+std::vector<ReplicaChange> PlanReplicaChanges(const Balance& balance);
 
 // ---- loads
 

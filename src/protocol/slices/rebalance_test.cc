@@ -9,7 +9,7 @@
 #include <set>
 
 #include "base/rng.h"
-#include "protocol/topology/server_hosts.h"
+#include "protocol/topology/topology_settings.h"
 
 namespace leat::protocol {
 namespace {
@@ -23,7 +23,7 @@ Balance BalanceOf(const std::vector<std::vector<double>>& loads, std::vector<dou
   double sum = 0;
   for (const auto& server : loads) sum += std::accumulate(server.begin(), server.end(), 0.0);
   for (uint32_t server = 0; server < loads.size(); ++server) {
-    for (double load : loads[server]) balance.slices.push_back({server, load / sum});
+    for (double load : loads[server]) balance.slices.push_back({server, {}, load / sum});
   }
   balance.weights = std::move(weights);
   return balance;
@@ -137,7 +137,7 @@ TEST(RebalanceTest, LoadsAreBytesAndTraffic) {
 
 // ---- replicas
 
-ReplicaBalance After(ReplicaBalance balance) {
+Balance After(Balance balance) {
   for (const ReplicaChange& change : PlanReplicaChanges(balance))
     balance.slices[change.slice].replica = change.to;
   return balance;
@@ -148,7 +148,7 @@ TEST(ReplicaPlan, OneServerHasNone) {
 }
 
 TEST(ReplicaPlan, TwoServersHaveEachOthers) {
-  const ReplicaBalance balance{.slices = {{0, {}, 0.5}, {1, {}, 0.5}}, .weights = {1, 1}};
+  const Balance balance{.slices = {{0, {}, 0.5}, {1, {}, 0.5}}, .weights = {1, 1}};
   EXPECT_THAT(PlanReplicaChanges(balance), ElementsAre(ReplicaChange{0, 1}, ReplicaChange{1, 0}));
 }
 
@@ -166,7 +166,7 @@ TEST(ReplicaPlan, WhatAServerThatLeavesHasGoesToOthersOrIsGivenUp) {
 TEST(ReplicaPlan, LevelsTheLoadAndLeavesTheRest) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     Rng rng(seed);
-    ReplicaBalance balance;
+    Balance balance;
     const uint32_t servers = 2 + static_cast<uint32_t>(rng.Below(5));
     for (uint32_t server = 0; server < servers; ++server)
       balance.weights.push_back(server >= 2 && rng.Chance(0.2) ? 0 : 1);
@@ -174,12 +174,12 @@ TEST(ReplicaPlan, LevelsTheLoadAndLeavesTheRest) {
     for (uint32_t i = 0; i < slices; ++i) {
       uint32_t server = i % servers;
       if (balance.weights[server] <= 0) server = 0;
-      ReplicaBalance::Slice slice{server, {}, 1.0 / slices};
+      Balance::Slice slice{server, {}, 1.0 / slices};
       if (rng.Chance(0.5))
         slice.replica = (server + 1 + static_cast<uint32_t>(rng.Below(servers - 1))) % servers;
       balance.slices.push_back(slice);
     }
-    const ReplicaBalance after = After(balance);
+    const Balance after = After(balance);
     std::vector<uint32_t> count(servers, 0);
     for (const auto& slice : after.slices) {
       ASSERT_TRUE(slice.replica.has_value()) << seed;
@@ -203,7 +203,7 @@ TEST(ReplicaPlan, ReplicasAreInOtherZones) {
     Rng rng(seed);
     std::vector<topology::HostPlace> servers;
     for (const topology::HostPlace& place : places) servers.insert(servers.end(), 1 + rng.Below(3), place);
-    ReplicaBalance balance{.slices = {}, .weights = std::vector<double>(servers.size(), 1), .allowed = {}};
+    Balance balance{.slices = {}, .weights = std::vector<double>(servers.size(), 1), .allowed = {}};
     for (int i = 0; i < 40; ++i)
       balance.slices.push_back({static_cast<uint32_t>(rng.Below(servers.size())), {}, 1.0 / 40});
     for (int round = 0; round < 3; ++round) {

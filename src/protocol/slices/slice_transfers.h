@@ -57,7 +57,7 @@ class SliceMoves {
     std::optional<Time> frozen;
   };
   // Workers wait for slices that move at most a fifth of the time.
-  static constexpr int kPause = 4;
+  static constexpr int kPauseFactor = 4;
 
   // ---- plans
   // Replaces the plan. `levels`: it does more than to empty servers that leave, and is made anew as a whole
@@ -77,7 +77,9 @@ class SliceMoves {
   MoveOrder* Begin(Time now, const std::function<std::optional<uint64_t>(const Planned&)>& bytes_of);
   // The order for a reply to this server, if it is its part.
   const MoveOrder* OrderFor(Time now, NodeId server, uint64_t version);
-  void OnFrozen(Time now);
+  void OnFrozen(Time now) {
+    if (!active_->frozen) active_->frozen = now;
+  }
   // Whether the move has taken so long that something must be wrong. `waits`: the slices may have to wait for
   // a step before they can be frozen, as long as it takes, and workers do not wait for them.
   bool Late(Time now, bool waits) const;
@@ -126,16 +128,30 @@ class SliceTransfers {
 
   // ---- heartbeats of servers
   // A server lacks slices that it has said to have, and that are its own now.
-  bool LacksMoved(const ServerHeartbeat& heartbeat) const;
+  bool LacksMoved(const ServerHeartbeat& heartbeat) const {
+    return std::ranges::any_of(heartbeat.failed, [&](const SliceIncarnation& which) {
+      return which.slice.value < slices_.size() && slices_.At(which.slice).server == heartbeat.node &&
+             slices_.At(which.slice).incarnation == which.incarnation &&
+             slices_.At(which.slice).handed_over();
+    });
+  }
   void OnReports(Time now, const ServerHeartbeat& heartbeat);
   void AddOrders(Time now, NodeId server, ServerHeartbeatReply* reply);
 
   // ---- servers that come and go
   void OnServersChanged() { servers_changed_ = true; }
-  void Forget(NodeId server);
+  void Forget(NodeId server) {
+    servers_changed_ = true;
+    moves_.Forget(server);
+    slices_.ForgetParts(server);
+  }
   // The server hands its slices over, and then leaves. Returns in one line why it must not.
   Status DrainServer(Time now, NodeId server);
-  void BeginDraining(NodeId server);
+  void BeginDraining(NodeId server) {
+    if (roster_.Draining(server)) return;
+    roster_.SetState(server, Member::State::kDraining);
+    servers_changed_ = true;
+  }
   // A server that wants to leave may go: nothing of it is needed, or nobody else can take it. `ending`: the
   // job ends, so nothing moves any more.
   bool MayLeave(NodeId server, bool ending) const;
@@ -143,7 +159,9 @@ class SliceTransfers {
   // ---- checkpoints: each slice is to be on one server while it is saved
   bool active() const { return moves_.active().has_value(); }
   // Gives up the move under way unless its slices are frozen: those will have moved soon.
-  void CancelUnfrozen(Time now);
+  void CancelUnfrozen(Time now) {
+    if (moves_.active() && !moves_.active()->frozen) moves_.Cancel(now, false);
+  }
 
   void AddTo(SliceRows::Moves* rows) const;
 
@@ -155,7 +173,8 @@ class SliceTransfers {
   void PlanMoves(Time now);
   void PlanReplicas();
   void BeginMove(Time now, const SavedSlices& saved);
-  std::vector<uint64_t> SliceBytes() const;
+  // The slices on these servers, which are appended in the order of their index.
+  Balance Weigh(const std::vector<double>& traffic, std::vector<NodeId>* servers) const;
 
   SlicePlacement& placement_;
   SliceMap& slices_;

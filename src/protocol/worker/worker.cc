@@ -1,7 +1,6 @@
 #include "protocol/worker/worker.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "protocol/guards.h"
 
@@ -14,8 +13,8 @@ Worker::Worker(WorkerConfig config)
       exchanges_(versions_, retries_, outbox_),
       run_(config_.strategy, versions_, exchanges_, retries_, outbox_),
       splits_({config_.strategy.stepped(), config_.leases_ahead, config_.late_labels}, outbox_),
-      order_(config_.strategy, config_.times.retry_interval, config_.always_pull, splits_, versions_, exchanges_,
-            run_, outbox_) {}
+      order_(config_.strategy, config_.times.retry_interval, config_.always_pull, splits_, versions_,
+             exchanges_, run_, outbox_) {}
 
 void Worker::Advance(Time now) {
   while (!stopped_) {
@@ -61,20 +60,7 @@ void Worker::Stop(bool evicted) {
   outbox_.actions.emplace_back(StopRole{evicted});
 }
 
-bool Worker::Waiting() const {
-  if (run_.phase() != Phase::kIdle) return run_.phase() != Phase::kComputing;
-  // Reading a split is work; what is ready waits for a step or a server.
-  return splits_.FirstIsReady();
-}
-
 // ---- public interface
-
-void Worker::OnJoined(NodeId node, uint64_t term) {
-  node_ = node;
-  term_ = term;
-  exchanges_.OnJoined(node);
-  retries_.OnJoined(node);
-}
 
 WorkerHeartbeat Worker::MakeHeartbeat(Time now) {
   WorkerHeartbeat heartbeat;
@@ -87,10 +73,6 @@ WorkerHeartbeat Worker::MakeHeartbeat(Time now) {
   heartbeat.unreachable = exchanges_.Unreachable(now);
   outbox_.view_wanted = false;
   return heartbeat;
-}
-
-bool Worker::HeartbeatUrgent() const {
-  return !stopped_ && (splits_.has_news() || outbox_.view_wanted || introduces_ || gone());
 }
 
 WorkerActions Worker::OnHeartbeatReply(Time now, const WorkerHeartbeatReply& reply) {
@@ -110,21 +92,6 @@ WorkerActions Worker::OnHeartbeatReply(Time now, const WorkerHeartbeatReply& rep
   for (const Lease& lease : reply.leases) {
     if (!leaving_) splits_.Take(lease);
   }
-  return Advanced(now);
-}
-
-WorkerActions Worker::Leave(Time now) {
-  leaving_ = true;
-  return Advanced(now);
-}
-
-WorkerActions Worker::OnSplitReady(Time now, uint64_t lease) {
-  if (HeldSplit* const split = splits_.Find(lease)) split->ready = true;
-  return Advanced(now);
-}
-
-WorkerActions Worker::OnSplitFailed(Time now, uint64_t lease) {
-  if (splits_.Holds(lease)) splits_.Release(lease);
   return Advanced(now);
 }
 
@@ -151,26 +118,11 @@ WorkerActions Worker::OnPushFailed(Time now, NodeId server, uint64_t sequence, c
   return Take();
 }
 
-WorkerActions Worker::OnTimer(Time now) {
-  if (stopped_) return {};
-  exchanges_.RepeatLate(now, leaving_);
-  return Advanced(now);
-}
-
 Time Worker::next_timer() const {
   if (stopped_) return Time::max();
   Time next = std::min({exchanges_.next_timer(), run_.next_timer(), order_.next_timer()});
   if (run_.phase() == Phase::kIdle) next = std::min(next, outbox_.resume_at.value_or(Time::max()));
   return next;
-}
-
-bool Worker::stands_by() const {
-  const Member* const self = exchanges_.view().Find(node_);
-  return self != nullptr && self->state == Member::State::kStandby;
-}
-
-bool Worker::has_values() const {
-  return exchanges_.ready() && run_.phase() != Phase::kPulling && !versions_.LacksAny();
 }
 
 }  // namespace leat::protocol

@@ -42,20 +42,36 @@ class Worker {
   explicit Worker(WorkerConfig config);
 
   // `term`: of the coordinator.
-  void OnJoined(NodeId node, uint64_t term = 0);
+  void OnJoined(NodeId node, uint64_t term = 0) {
+    node_ = node;
+    term_ = term;
+    exchanges_.OnJoined(node);
+    retries_.OnJoined(node);
+  }
   // ---- control plane. The shell fills in `progress`.
   WorkerHeartbeat MakeHeartbeat(Time now);
   // True if a heartbeat should be sent without waiting for the interval: the worker needs leases, or has
   // ended some.
-  bool HeartbeatUrgent() const;
+  bool HeartbeatUrgent() const {
+    return !stopped_ && (splits_.has_news() || outbox_.view_wanted || introduces_ || gone());
+  }
   WorkerActions OnHeartbeatReply(Time now, const WorkerHeartbeatReply& reply);
   // Stops after the current batch and the push of what is computed; gives up open leases.
-  WorkerActions Leave(Time now);
+  WorkerActions Leave(Time now) {
+    leaving_ = true;
+    return Advanced(now);
+  }
 
   // ---- input
-  WorkerActions OnSplitReady(Time now, uint64_t lease);
+  WorkerActions OnSplitReady(Time now, uint64_t lease) {
+    if (HeldSplit* const split = splits_.Find(lease)) split->ready = true;
+    return Advanced(now);
+  }
   // The split could not be read: releases the lease. The shell decides when to give up.
-  WorkerActions OnSplitFailed(Time now, uint64_t lease);
+  WorkerActions OnSplitFailed(Time now, uint64_t lease) {
+    if (splits_.Holds(lease)) splits_.Release(lease);
+    return Advanced(now);
+  }
   // ---- compute
   WorkerActions OnComputed(Time now, uint64_t token, const BatchOutcome& outcome);
   // ---- data plane
@@ -64,7 +80,11 @@ class Worker {
   // Nothing comes from the server's host, not even an answer to an attempt to connect, or something comes
   // again; see ps::Client::Events. The server is reported as unreachable while a request to it is open.
   void OnSilence(NodeId server, bool silent) { retries_.OnSilence(server, silent); }
-  WorkerActions OnTimer(Time now);
+  WorkerActions OnTimer(Time now) {
+    if (stopped_) return {};
+    exchanges_.RepeatLate(now, leaving_);
+    return Advanced(now);
+  }
   // When to call OnTimer; Time::max() for never.
   Time next_timer() const;
 
@@ -77,11 +97,19 @@ class Worker {
   }
   bool idle() const { return splits_.empty(); }  // nothing leased
   // The values of all slices are in memory, as of some earlier time.
-  bool has_values() const;
+  bool has_values() const {
+    return exchanges_.ready() && run_.phase() != Phase::kPulling && !versions_.LacksAny();
+  }
   // A run, of which no batch or not all have been computed.
   bool computing() const { return run_.phase() == Phase::kComputing; }
-  bool stands_by() const;                                     // as of the view
-  uint64_t push_retries() const { return retries_.count(); }  // requests that failed or were not answered in time
+  // As of the view.
+  bool stands_by() const {
+    const Member* const self = exchanges_.view().Find(node_);
+    return self != nullptr && self->state == Member::State::kStandby;
+  }
+  uint64_t push_retries() const {
+    return retries_.count();
+  }  // requests that failed or were not answered in time
 
  private:
   friend struct PrefetchHints;
@@ -94,7 +122,11 @@ class Worker {
   // A worker that leaves, and has nothing more to do.
   bool gone() const { return leaving_ && run_.phase() == Phase::kIdle && splits_.empty(); }
   // Waits for others, not for its own input or computation.
-  bool Waiting() const;
+  bool Waiting() const {
+    if (run_.phase() != Phase::kIdle) return run_.phase() != Phase::kComputing;
+    // Reading a split is work; what is ready waits for a step or a server.
+    return splits_.FirstIsReady();
+  }
   WorkerActions Take() { return std::exchange(outbox_.actions, {}); }
   WorkerActions Advanced(Time now) {
     Advance(now);
