@@ -736,7 +736,7 @@ struct FollowProgress {
 LEAT_FIELDS(FollowProgress, (rounds), (changed), (stretched), (bytes_in), (retries),
             (interval_seconds, NotNegative), (cpu_seconds, NotNegative));
 
-// From a member that follows the parameters (follower/follower.h).
+// From a member that follows the parameters (subscribers/subscriber.h).
 struct ServeHeartbeat {
   static constexpr Permission kPermission{"serve", "heartbeat of a serve member"};
   NodeId node;

@@ -25,11 +25,11 @@ LEAT_MULTIVERSION float Largest(const float* x, size_t n) {
 
 }  // namespace
 
-FollowedValues::FollowedValues(size_t count) : slices(count) {
+SubscribedValues::SubscribedValues(size_t count) : slices(count) {
   Forget();
 }
 
-void FollowedValues::Forget() {
+void SubscribedValues::Forget() {
   for (size_t i = 0; i < slices.size(); ++i) slices[i] = {SliceId(static_cast<uint32_t>(i)), {}, 0};
 }
 
@@ -54,7 +54,7 @@ void Parameters::LayOut() {
   }
   starts_.push_back(total);
   values_ = Buffer(total * sizeof(float));
-  held_ = FollowedValues(table_.slices.size());
+  held_ = SubscribedValues(table_.slices.size());
 }
 
 bool Parameters::AcquireGradientBuffer() {

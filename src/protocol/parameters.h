@@ -16,9 +16,9 @@ namespace leat::protocol {
 // order. Empty: the parameters' gradients are final.
 using GradientTerms = std::vector<std::span<const float>>;
 
-// The versions of a follower's parameters (follower/follower.h).
-struct FollowedValues {
-  explicit FollowedValues(size_t count = 0);
+// The versions of a subscriber's parameters (subscribers/subscriber.h).
+struct SubscribedValues {
+  explicit SubscribedValues(size_t count = 0);
   void Forget();  // none is known
 
   uint64_t term = 0;             // a term of the job's run that the values are from
@@ -37,8 +37,8 @@ class Parameters {
   Parameters(const SliceTable& table, WithoutGradients);
 
   const SliceTable& table() const { return table_; }
-  FollowedValues& held() { return held_; }
-  const FollowedValues& held() const { return held_; }
+  SubscribedValues& held() { return held_; }
+  const SubscribedValues& held() const { return held_; }
   std::span<float> values(size_t variable) const { return Whole(values_, variable); }
   std::span<float> gradients(size_t variable) const { return Whole(gradients_, variable); }
   std::span<float> values(SliceId slice) const { return Part(values_, slice); }
@@ -71,7 +71,7 @@ class Parameters {
   void LayOut();
 
   SliceTable table_;
-  FollowedValues held_;
+  SubscribedValues held_;
   Allocate allocate_;
   std::vector<size_t> starts_;  // in floats, by variable
   Buffer values_;

@@ -3,7 +3,7 @@
 #include "base/prefetch.h"
 #include "protocol/server/server.h"
 #include "protocol/slices/server/slice_ledgers.h"
-#include "protocol/worker/worker_state.h"
+#include "protocol/worker/worker.h"
 
 namespace leat::protocol {
 
@@ -23,28 +23,26 @@ void PrefetchHints::LedgerEntry(const SliceLedgers& ledgers, uint32_t slice, con
 }
 
 void PrefetchHints::Reply(const Worker& worker, NodeId server, uint64_t sequence, int hop) {
-  const Worker::State& s = *worker.state_;
-  if (hop == 0) return Prefetch(&s.leaving, Worker::State::kNearBytes);
-  const auto& exchanges = s.exchanges.all();
-  if (hop == 1 && sequence - s.exchanges.first_sequence() < exchanges.size()) {
-    Prefetch(&exchanges[sequence - s.exchanges.first_sequence()], sizeof(Exchange));
+  if (hop == 0) return Prefetch(&worker.leaving_, Worker::kNearBytes);
+  const auto& exchanges = worker.exchanges_.all();
+  if (hop == 1 && sequence - worker.exchanges_.first_sequence() < exchanges.size()) {
+    Prefetch(&exchanges[sequence - worker.exchanges_.first_sequence()], sizeof(Exchange));
   }
   if (hop != 2) return;
-  const Exchange* exchange = s.exchanges.Asked(server, sequence);
+  const Exchange* exchange = worker.exchanges_.Asked(server, sequence);
   if (!exchange) return;
   const size_t slices = exchange->end - exchange->first;
-  Prefetch(s.versions.known().data() + exchange->first, slices * sizeof(SliceRef));
-  if (s.versions.stepped())
-    Prefetch(s.versions.seen().data() + exchange->first, slices * sizeof(SliceVersions::Seen));
+  Prefetch(worker.versions_.known().data() + exchange->first, slices * sizeof(SliceRef));
+  if (worker.versions_.stepped())
+    Prefetch(worker.versions_.seen().data() + exchange->first, slices * sizeof(SliceVersions::Seen));
 }
 
 void PrefetchHints::Pushes(const Worker& worker, int hop) {
-  const Worker::State& s = *worker.state_;
-  if (hop == 0) return Prefetch(&s.leaving, Worker::State::kNearBytes);
-  const auto& exchanges = s.exchanges.all();
+  if (hop == 0) return Prefetch(&worker.leaving_, Worker::kNearBytes);
+  const auto& exchanges = worker.exchanges_.all();
   if (hop == 1) {
     Prefetch(exchanges.data(), exchanges.size() * sizeof(Exchange));
-    Prefetch(s.versions.known().data(), s.versions.size() * sizeof(SliceRef));
+    Prefetch(worker.versions_.known().data(), worker.versions_.size() * sizeof(SliceRef));
     return;
   }
   for (const Exchange& exchange : exchanges) {

@@ -1,5 +1,5 @@
-// Answers of an all-reduce group's members to those that follow the parameters (follower/follower.h). Pure
-// functions.
+// Answers of an all-reduce group's members to those that follow the parameters (subscribers/subscriber.h).
+// Pure functions.
 #pragma once
 
 #include <cstddef>

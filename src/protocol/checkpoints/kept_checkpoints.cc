@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/records/recovered_state.h"
+#include "protocol/records/journal.h"
 
 namespace leat::protocol {
 

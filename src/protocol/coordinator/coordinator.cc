@@ -31,8 +31,7 @@ struct Coordinator::State {
                     leases, groups, checkpoints, predictions, scale};
   Succession succession{config, concerns};
   JobEnd end{&roster, &slices, &leases, &checkpoints, &predictions, &scale, &outbox};
-  Departures departures{concerns, &succession, &end};
-  Heartbeats heartbeats{concerns, config.max_consecutive_rejected, &succession, &end, &departures};
+  Heartbeats heartbeats{concerns, config.max_consecutive_rejected, &succession, &end};
 
   void FillIn(View* view) {
     roster.AddTo(view);
@@ -54,7 +53,7 @@ struct Coordinator::State {
       if (config.all_reduce()) groups.Join(now, roster.At(node));
     }
     predictions.Assign(returning.Awaits(Role::kFeed));
-    departures.PlaceSlices(now);
+    heartbeats.PlaceSlices(now);
     const auto saved = [this] { return checkpoints.SavedSlices(); };
     if (!config.all_reduce()) transfers.Advance(now, !end.begun(), !checkpoints.preparing(), saved);
     checkpoints.Advance(now, !end.begun(), end.stop_requested());
@@ -100,10 +99,10 @@ struct Coordinator::State {
   }
 
   void On(Time now, uint64_t call, const JoinRequest& request) {
-    if (end.stopping()) return outbox.Answer(call, Reject(Status(Code::kAborted, "the job is over")));
+    if (end.stopping()) return outbox.Answer(call, JoinReply{{Code::kAborted, "the job is over"}});
     Result<Admission> admitted = Admit(roster, request);
-    if (!admitted.ok()) return outbox.Answer(call, Reject(admitted.status()));
-    for (const NodeId node : admitted->former) departures.Remove(now, node, Roster::Gone::kLost);
+    if (!admitted.ok()) return outbox.Answer(call, JoinReply{admitted.status()});
+    for (const NodeId node : admitted->former) heartbeats.Remove(now, node, Roster::Gone::kLost);
     roster.ForgetEvicted(request.process);
     const MemberState& member = roster.Add(now, std::move(admitted->member), admitted->index);
     if (member.Is(Role::kServer)) transfers.OnServersChanged();
@@ -126,7 +125,7 @@ struct Coordinator::State {
       case Kind::kStop:
         return end.OnStop(now, call);
       case Kind::kNodeLost:
-        departures.OnLost(now, request.node);
+        heartbeats.OnLost(now, request.node);
         return outbox.Answer(call, AdminReply{});
       case Kind::kContinue:
         return scale.OnContinue(now, call);
@@ -182,7 +181,7 @@ CoordinatorActions Coordinator::OnStream(Time now, const std::vector<StreamRange
 }
 
 CoordinatorActions Coordinator::OnNodeLost(Time now, NodeId node) {
-  state_->departures.OnLost(now, node);
+  state_->heartbeats.OnLost(now, node);
   return state_->Finish(now);
 }
 
@@ -250,12 +249,12 @@ void Coordinator::SetChosen(uint32_t workers) {
 
 CoordinatorActions Coordinator::OnTimer(Time now) {
   if (state_->end.ended()) return {};
-  state_->departures.Sweep(now);
+  state_->heartbeats.Sweep(now);
   return state_->Finish(now);
 }
 
 Time Coordinator::next_timer() const {
-  return state_->end.ended() ? Time::max() : state_->departures.next_sweep();
+  return state_->end.ended() ? Time::max() : state_->heartbeats.next_sweep();
 }
 
 const std::vector<MemberJoined>& Coordinator::taken_over() const {

@@ -1,9 +1,8 @@
 #include "protocol/heartbeats/heartbeats.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
-
-#include "protocol/push/rejected_gradients.h"
 
 namespace leat::protocol {
 
@@ -28,7 +27,7 @@ WorkerHeartbeatReply Heartbeats::Hear(Time now, const WorkerHeartbeat& heartbeat
   to_.predictions.OnHeartbeat(now, heartbeat);
   to_.leases.OnHeartbeat(now, heartbeat);
   if (heartbeat.leaving) {
-    departures_.Remove(now, node, Gone::kLeft);
+    Remove(now, node, Gone::kLeft);
     reply.stop = true;
     return reply;
   }
@@ -70,13 +69,13 @@ void Heartbeats::Lease(Time now, MemberState* worker, const WorkerHeartbeat& hea
 void Heartbeats::Reduce(Time now, const WorkerHeartbeat& heartbeat, WorkerHeartbeatReply* reply) {
   const MemberReport& report = *heartbeat.member_report;
   if (to_.groups.OnReport(now, heartbeat)) to_.checkpoints.Suspect(Status());
-  departures_.PlaceSlices(now);
+  PlaceSlices(now);
   to_.groups.ReportProgress(now);
   if (to_.leases.cursors().started()) reply->start = to_.leases.cursors().start();
   if (!to_.groups.FillIn(heartbeat, reply)) return;
   if (report.shard) to_.checkpoints.OnShard(now, heartbeat.node, *report.shard);
   if (const MemberReport* most = to_.groups.groups().Rejected()) {
-    const Status good = CheckRejected(to_.roster, max_rejected_, most->consecutive_rejected, most->rejected);
+    const Status good = CheckRejected(most->consecutive_rejected, most->rejected);
     if (!good.ok()) return end_.StopMembers(now, good);
   }
   if (!to_.groups.running()) return;
@@ -102,12 +101,12 @@ ControlReply Heartbeats::Hear(Time now, const ServerHeartbeat& heartbeat) {
   succession_.OnReturned(now, node, {});
   if (heartbeat.leaving) to_.transfers.BeginDraining(node);
   if (heartbeat.leaving && to_.transfers.MayLeave(node, end_.begun())) {
-    departures_.Remove(now, node, Gone::kLeft);
+    Remove(now, node, Gone::kLeft);
     reply.stop = true;
     return reply;
   }
   if (to_.transfers.LacksMoved(heartbeat)) {
-    departures_.Evict(now, node);
+    Evict(now, node);
     reply.evicted = true;
     return reply;
   }
@@ -116,7 +115,7 @@ ControlReply Heartbeats::Hear(Time now, const ServerHeartbeat& heartbeat) {
     reply.stop = member->told_to_stop = true;
     return reply;
   }
-  departures_.PlaceSlices(now);
+  PlaceSlices(now);
   const Shared<View>& view = to_.outbox.RefreshView();
   if (heartbeat.generation != view->generation) reply.view = view;
   if (to_.leases.cursors().started()) reply.start = to_.leases.cursors().start();
@@ -141,7 +140,29 @@ Status Heartbeats::OnReport(Time now, const ServerHeartbeat& heartbeat) {
   if (to_.placement.BecameReady()) to_.leases.queue().Reconsider(now, slices_);
   to_.leases.OnServerReport(now);
   if (heartbeat.shard) to_.checkpoints.OnShard(now, heartbeat.node, *heartbeat.shard);
-  return CheckRejected(to_.roster, max_rejected_, heartbeat.consecutive_rejected, heartbeat.rejected);
+  return CheckRejected(heartbeat.consecutive_rejected, heartbeat.rejected);
+}
+
+Status Heartbeats::CheckRejected(uint32_t consecutive, const std::optional<RejectedRun>& last) const {
+  if (consecutive < std::max(max_rejected_, 1u)) return {};
+  std::string why = std::to_string(consecutive) + " gradients in a row were not finite";
+  const std::string advice = "; lower the learning rate, or set clip_norm in the optimizer";
+  if (!last) return {Code::kFailedPrecondition, why + advice};
+  const auto& [node, cut, run] = *last;
+  why += ": the last by worker ";
+  if (const MemberState* const worker = to_.roster.Find(node))
+    why += std::to_string(worker->member.index) + " ";
+  why += "(node " + ToString(node) + ")";
+  if (cut.valid() && run < cut.runs()) {
+    std::vector<uint32_t> order;
+    TrainingOrder(cut, &order);
+    const auto first = order.begin() + static_cast<std::ptrdiff_t>(uint64_t{run} * cut.run * cut.batch_size);
+    const auto [least, most] =
+        std::minmax_element(first, first + static_cast<std::ptrdiff_t>(cut.EventsOf(run)));
+    why += ", partition " + std::to_string(cut.partition) + " offsets " +
+           std::to_string(cut.begin.offset + *least) + " to " + std::to_string(cut.begin.offset + *most + 1);
+  }
+  return {Code::kFailedPrecondition, why + advice};
 }
 
 // ---- other roles, for which nobody waits: they may leave at any time
@@ -153,7 +174,7 @@ BotsHeartbeatReply Heartbeats::Hear(Time now, const BotsHeartbeat& heartbeat) {
   MemberState* const member = to_.roster.Heard(now, heartbeat.node, Role::kBots);
   (void)TellToStop(member, &reply);
   if (member && heartbeat.term == job_.term) succession_.OnReturned(now, heartbeat.node, {});
-  if (member && heartbeat.done) departures_.Remove(now, heartbeat.node, Gone::kLeft);
+  if (member && heartbeat.done) Remove(now, heartbeat.node, Gone::kLeft);
   return reply;
 }
 
@@ -170,7 +191,7 @@ bool Heartbeats::HearServing(Time now, const Heartbeat& heartbeat, Role role, Re
   if (!member) return true;
   succession_.OnReturned(now, node, {});
   reply->drain = member->draining();
-  if (heartbeat.leaving) departures_.Remove(now, node, Gone::kLeft);
+  if (heartbeat.leaving) Remove(now, node, Gone::kLeft);
   return true;
 }
 
@@ -197,6 +218,56 @@ ServeHeartbeatReply Heartbeats::Hear(Time now, const ServeHeartbeat& heartbeat) 
 void Heartbeats::OnPublishers(Time now, NodeId feed, const std::vector<PublisherReport>& reports) {
   const Status good = to_.predictions.OnReports(feed, reports);
   if (!good.ok() && !end_.stopping()) end_.StopMembers(now, good);
+}
+
+// ---- members that are gone
+
+void Heartbeats::Remove(Time now, NodeId node, Gone how) {
+  const Role role = to_.roster.At(node).member.role;
+  to_.roster.Remove(node, how);
+  succession_.StopAwaiting(now, node, role);
+  if (role != Role::kWorker && role != Role::kServer) return;
+  if (role == Role::kWorker) to_.predictions.Reclaim(node);
+  if (job_.all_reduce()) return to_.groups.Remove(now, node, how == Gone::kLeft);
+  to_.leases.Remove(now, node);
+  if (role == Role::kWorker) return;
+  to_.transfers.Forget(node);
+  to_.checkpoints.OnServerLost(now, node);
+  if (!to_.placement.LoseServer(now, node) || !job_.stepped()) return;
+  to_.placement.map().RestoreAll();
+  to_.leases.RollBack();
+}
+
+void Heartbeats::PlaceSlices(Time now) {
+  if (!to_.leases.cursors().started()) return;
+  if (!job_.all_reduce()) {
+    if (const Status good = to_.transfers.PlaceSlices(now); !good.ok()) end_.StopMembers(now, good);
+    return;
+  }
+  for (std::vector<NodeId> excluded; !(excluded = to_.groups.Advance(now)).empty();) {
+    for (const NodeId node : excluded) Evict(now, node);
+  }
+  const Status& failure = to_.groups.groups().failure();
+  if (failure.ok() || end_.stopping() || to_.checkpoints.suspects()) return;
+  end_.StopMembers(now, job_.strategy.mpi ? to_.checkpoints.WithResumption(failure) : failure);
+}
+
+void Heartbeats::Sweep(Time now) {
+  if (now < next_sweep_) return;
+  // While this process did not run, others could not be heard, so that time does not count as their silence.
+  const Duration away = now - next_sweep_;
+  if (away > job_.heartbeat_timeout / 4) {
+    to_.roster.ExcuseSilence(now, away);
+    to_.placement.ExcuseSilence(now, away);
+  }
+  next_sweep_ = now + BusyInterval(job_.heartbeat_interval);
+  for (const NodeId node : to_.roster.Silent(now)) Evict(now, node);
+  to_.roster.ForgetSilentEvicted(now);
+  if (!job_.all_reduce()) to_.leases.queue().FreeOverdue(now);
+  // The other members wait for one that is overdue, and its part of a step cannot be given to them.
+  for (const NodeId node : to_.groups.Overdue(now)) Evict(now, node);
+  // A coordinator without anything to journal also finds out that it was replaced.
+  if (job_.term != 0) to_.outbox.Request(ConfirmTerm{});
 }
 
 }  // namespace leat::protocol

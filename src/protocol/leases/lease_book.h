@@ -13,9 +13,8 @@
 #include <vector>
 
 #include "protocol/leases/lease_pace.h"
-#include "protocol/members/heartbeat_counts.h"
+#include "protocol/members/roster.h"
 #include "protocol/slices/slice_map.h"
-#include "protocol/slices/slice_progress.h"
 
 namespace leat::protocol {
 

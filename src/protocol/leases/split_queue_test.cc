@@ -234,11 +234,11 @@ TEST_F(SplitQueueTest, WhatASliceLosesIsTrainedAgain) {
     queue_.Release(now_, lease.id, kHolder, heartbeat_counts_);
     Report();
   }
-  EXPECT_EQ(slices_.Watermark(0), (Position{0, 40}));
+  EXPECT_EQ(slices_.Watermarks()[0], (Position{0, 40}));
   EXPECT_FALSE(Grant());
 
   slices_.Orphan(kOnlyServer);
-  EXPECT_EQ(slices_.Watermark(0), (Position{0, 0})) << "what the slices return from";
+  EXPECT_EQ(slices_.Watermarks()[0], (Position{0, 0})) << "what the slices return from";
   slices_.Adopt(kOnlyServer, {kOnlyServer});
   ledgers_[1] = Ledger(std::vector<Position>{{0, 0}, {0, 1000}});
   Report();

@@ -1,6 +1,5 @@
 #include "protocol/members/admission.h"
 
-#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,7 +10,7 @@ namespace leat::protocol {
 namespace {
 
 // Attempts to join after which the round trip of a role is known: the first one also makes the connection.
-constexpr uint32_t kAttempts = 3;
+constexpr uint32_t kRoundTripAttempts = 3;
 
 std::string NameOfThis(const JoinRequest& request) {
   return "this " + std::string(Name(request.role));
@@ -69,8 +68,7 @@ Status CheckRole(const MemberSettings& settings, const JoinRequest& request) {
                                            std::string(Name(settings.strategy.kind)) +
                                            " every worker has all parameters"};
   }
-  const bool called =
-      request.role == Role::kServer || request.role == Role::kFeed || request.role == Role::kCoordinator;
+  const bool called = request.role != Role::kWorker && Listens(settings, request.role);
   if (called && request.address.empty()) return {Code::kInvalidArgument, a_role + " needs an address"};
   if (request.role == Role::kWorker && settings.all_reduce() && request.address.empty())
     return {Code::kInvalidArgument, "a worker without servers needs an address"};
@@ -151,7 +149,7 @@ Result<topology::HostPlace> CheckPlace(const MemberSettings& settings, const Joi
                         topology::PlaceOf(settings.topology, request.host, request.place));
   // A standby is far from the coordinator on purpose.
   if (!settings.topology.refuse_far || request.role == Role::kCoordinator) return place;
-  if (request.attempts < kAttempts)
+  if (request.attempts < kRoundTripAttempts)
     return Status(Code::kUnavailable, "the round trip of the role is not known yet");
   const std::string who = NameOfThis(request) + " on host " + request.host;
   LEAT_RETURN_IF_ERROR(topology::CheckDistance(settings.topology, who, request.round_trip));
@@ -218,12 +216,6 @@ JoinReply Welcome(const MemberSettings& job, const Member& member) {
   reply.job = job.job;
   reply.heartbeat_interval = job.heartbeat_interval;
   reply.heartbeat_timeout = job.heartbeat_timeout;
-  return reply;
-}
-
-JoinReply Reject(const Status& why) {
-  JoinReply reply;
-  reply.status = why;
   return reply;
 }
 

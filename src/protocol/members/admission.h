@@ -21,9 +21,8 @@ struct Admission {
 // An error says in one line why the process may not join: kUnavailable if it may try again.
 Result<Admission> Admit(const Roster& roster, const JoinRequest& request);
 
-// Replies to a process that joins as this member, or may not.
+// The reply to a process that joins as this member.
 JoinReply Welcome(const MemberSettings& job, const Member& member);
-JoinReply Reject(const Status& why);
 // The job and its feeds, for a process that does not join, if its program is the coordinator's.
 JobReply DescribeJob(const Roster& roster, const JobRequest& request);
 

@@ -1,18 +1,11 @@
 #include "protocol/members/roster.h"
 
-#include <algorithm>
 #include <ranges>
-#include <set>
 #include <utility>
 
-#include "protocol/topology/server_hosts.h"
+#include "protocol/topology/topology_settings.h"
 
 namespace leat::protocol {
-
-const MemberState* Roster::Find(NodeId node) const {
-  const auto at = members_.find(node);
-  return at == members_.end() ? nullptr : &at->second;
-}
 
 std::string Roster::AddressOf(NodeId node) const {
   const MemberState* const member = Find(node);
@@ -41,14 +34,9 @@ const MemberState& Roster::Add(Time now, MemberState member, std::optional<uint3
 const MemberState& Roster::Restore(const MemberJoined& joined) {
   const NodeId node = joined.member.node;
   MemberState& member = members_[node];
-  member.member = joined.member;
+  static_cast<MemberJoined&>(member) = joined;
   member.ready = !member.stands_by();
   if (!member.ready) ++standing_by_;
-  member.host = joined.host;
-  member.pid = joined.pid;
-  member.process = joined.process;
-  member.network = joined.network;
-  member.place = joined.place;
   if (member.Is(Role::kServer)) heartbeat_counts_[node] = {};
   return member;
 }
@@ -66,15 +54,6 @@ void Roster::Remove(NodeId node, Gone how) {
   if (role != Role::kBots) outbox_.ChangeView();
 }
 
-void Roster::MarkEvicted(NodeId node) {
-  evicted_[node] = members_.at(node);
-  ++evictions_;
-}
-
-void Roster::ForgetEvicted(uint64_t process) {
-  std::erase_if(evicted_, [&](const auto& entry) { return process != 0 && entry.second.process == process; });
-}
-
 void Roster::SetState(NodeId node, Member::State state) {
   MemberState& member = members_.at(node);
   if (member.stands_by()) --standing_by_;
@@ -82,16 +61,6 @@ void Roster::SetState(NodeId node, Member::State state) {
   member.member.state = state;
   outbox_.ChangeView();
   Journal(member);
-}
-
-void Roster::Activate(NodeId node) {
-  members_.at(node).member.index = LowestFreeIndex(Role::kWorker, false);
-  SetState(node, Member::State::kActive);
-}
-
-void Roster::Journal(const MemberState& member) {
-  outbox_.Journal(
-      MemberJoined{member.member, member.host, member.pid, member.process, member.network, member.place});
 }
 
 uint32_t Roster::LowestFreeIndex(Role role, bool standby) const {
@@ -201,10 +170,6 @@ bool Roster::AllToldToStop() const {
 std::vector<NodeId> Roster::Servers() const {
   const auto servers = std::views::keys(heartbeat_counts_);
   return {servers.begin(), servers.end()};
-}
-
-void Roster::Rely(NodeId server) {
-  if (const auto at = heartbeat_counts_.find(server); at != heartbeat_counts_.end()) at->second.Rely();
 }
 
 uint32_t Roster::Staying(Role role) const {

@@ -15,6 +15,7 @@
 // Pure state, part of the coordinator. Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -23,19 +24,49 @@
 #include <string>
 #include <vector>
 
-#include "protocol/members/heartbeat_counts.h"
+#include "base/text.h"
 #include "protocol/members/member_settings.h"
 #include "protocol/outbox/outbox.h"
 
 namespace leat::protocol {
 
-struct MemberState {
-  Member member;
-  std::string host;
-  int64_t pid = 0;
-  uint64_t process = 0;  // as JoinRequest::process
-  uint64_t network = 0;
-  topology::HostPlace place;
+// Counts of a server's heartbeats so far: they tell when it has reported its state as of a given moment.
+struct HeartbeatCount {
+  uint64_t heartbeats = 0;
+  uint64_t report = 0;    // number of the newest report
+  uint64_t begun = 0;     // the heartbeat with its first part
+  uint64_t complete = 0;  // the heartbeat that began the last report whose parts have all arrived
+  uint64_t silent = 0;    // until this heartbeat, others have reported some of its slices
+
+  void Add(const ServerHeartbeat& heartbeat) {
+    ++heartbeats;
+    if (heartbeat.report < report) return;  // a part that was overtaken on its way
+    // A part that is repeated belongs to a report that began earlier.
+    if (heartbeat.report > report || report == 0) begun = heartbeats;
+    report = heartbeat.report;
+    if (!heartbeat.more) complete = begun;
+  }
+  // From now on, the server has to report slices itself that others have reported until now.
+  void Rely() { silent = heartbeats; }
+};
+
+using HeartbeatCounts = std::map<NodeId, HeartbeatCount>;  // by connected server
+
+// True if every server present `then`, and still present, has reported its whole state since. The report must
+// begin with the second heartbeat after `then`: the first may have been made before `then`, the second was
+// made after the first was answered.
+inline bool AllReportedSince(const HeartbeatCounts& then, const HeartbeatCounts& now) {
+  constexpr uint64_t kHeartbeatsNeeded = 2;
+  return std::all_of(then.begin(), then.end(), [&](const auto& heartbeat) {
+    const auto current = now.find(heartbeat.first);
+    if (current == now.end()) return true;
+    const uint64_t since = std::max(heartbeat.second.heartbeats, current->second.silent);
+    return current->second.complete >= since + kHeartbeatsNeeded;
+  });
+}
+
+// A member as it is journaled, and what is known of it since.
+struct MemberState : MemberJoined {
   Duration round_trip{};  // to here; 0: unknown
   Time last_seen{0};      // last message of the process: a heartbeat or a keep-alive
   Time last_moved{0};     // last sign of work: a heartbeat, or kernels that have finished
@@ -67,7 +98,10 @@ class Roster {
   bool Has(NodeId node) const { return members_.contains(node); }
   const MemberState& At(NodeId node) const { return members_.at(node); }
   // Null if there is none.
-  const MemberState* Find(NodeId node) const;
+  const MemberState* Find(NodeId node) const {
+    const auto at = members_.find(node);
+    return at == members_.end() ? nullptr : &at->second;
+  }
   std::string AddressOf(NodeId node) const;  // empty: it is no member
 
   // ---- joining and leaving
@@ -77,11 +111,21 @@ class Roster {
   const MemberState& Restore(const MemberJoined& joined);
   void Remove(NodeId node, Gone how);
   // Remembers a member that is about to be removed, and whose process may still be alive.
-  void MarkEvicted(NodeId node);
-  void ForgetEvicted(uint64_t process);  // it joins again
+  void MarkEvicted(NodeId node) {
+    evicted_[node] = members_.at(node);
+    ++evictions_;
+  }
+  // It joins again.
+  void ForgetEvicted(uint64_t process) {
+    std::erase_if(evicted_,
+                  [&](const auto& entry) { return process != 0 && entry.second.process == process; });
+  }
   void SetState(NodeId node, Member::State state);
   // A worker that stands by becomes active.
-  void Activate(NodeId node);
+  void Activate(NodeId node) {
+    members_.at(node).member.index = LowestFreeIndex(Role::kWorker, false);
+    SetState(node, Member::State::kActive);
+  }
 
   // ---- messages
   // The member, which is heard now; null if there is none with that node and role.
@@ -109,7 +153,9 @@ class Roster {
   std::vector<NodeId> Servers() const;
   const HeartbeatCounts& heartbeats() const { return heartbeat_counts_; }
   // From now on, the server has to report slices itself that others have reported until now.
-  void Rely(NodeId server);
+  void Rely(NodeId server) {
+    if (const auto at = heartbeat_counts_.find(server); at != heartbeat_counts_.end()) at->second.Rely();
+  }
   bool Draining(NodeId node) const { return members_.at(node).draining(); }
   uint32_t Staying(Role role) const;  // members that are not to leave, without those that stand by
   // The worker that takes the next place: one on a host of the class for workers comes first. Null: none.
@@ -128,7 +174,8 @@ class Roster {
   }
   // `standby`: among workers that stand by.
   uint32_t LowestFreeIndex(Role role, bool standby) const;
-  void Journal(const MemberState& member);  // it has joined, or its state or index is another one now
+  // It has joined, or its state or index is another one now.
+  void Journal(const MemberState& member) { outbox_.Journal(static_cast<const MemberJoined&>(member)); }
   void AddMisplaced(std::map<std::string, std::string>* lines) const;
 
   const MemberSettings& settings_;
@@ -140,6 +187,79 @@ class Roster {
   uint64_t evictions_ = 0;
   uint64_t departures_ = 0;
   std::deque<MemberRows::Departure> last_departures_;
+};
+
+// The members of the former coordinator that this one awaits: they keep their nodes, and say what they hold
+// once they have reached this coordinator.
+//
+// Invariant: an awaited node is a member; a member that is gone is not awaited.
+class ReturningMembers {
+ public:
+  explicit ReturningMembers(const Roster* roster) : roster_(*roster) {}
+
+  void Await(const MemberJoined& joined) {
+    awaited_.insert(joined.member.node);
+    taken_over_.push_back(joined);
+  }
+  // The member has reached this coordinator, or is gone. Returns true if it was the last awaited worker.
+  bool EndWait(NodeId node, Role role) {
+    return awaited_.erase(node) > 0 && role == Role::kWorker && !Awaits(Role::kWorker);
+  }
+  bool Awaits(NodeId node) const { return awaited_.contains(node); }
+  bool Awaits(Role role) const {
+    return std::ranges::any_of(awaited_, [&](NodeId node) { return roster_.At(node).Is(role); });
+  }
+  const std::set<NodeId>& awaited() const { return awaited_; }
+  // "ps 0, worker 2"; empty: nobody is awaited.
+  std::string Names() const {
+    return Joined(awaited_, ", ", [this](NodeId node) { return Name(roster_.At(node).member); });
+  }
+  // As they were journaled, also those that have returned.
+  const std::vector<MemberJoined>& taken_over() const { return taken_over_; }
+
+ private:
+  const Roster& roster_;
+  std::vector<MemberJoined> taken_over_;
+  std::set<NodeId> awaited_;
+};
+
+// The workers that a job wants, and the workers that stand by for them.
+//
+// Invariant: no worker that stands by becomes active before as many workers as are wanted have come once, or
+// MemberSettings::standby_wait has passed since the first: those that start together become active together.
+//
+// The wanted number is the caller's (Scale::WantedWorkers).
+class WorkerSlots {
+ public:
+  explicit WorkerSlots(Roster* roster) : roster_(*roster) {}
+
+  // A worker is ready, or has returned to this coordinator.
+  void OnReady(Time now, uint32_t wanted) {
+    if (!first_worker_) first_worker_ = now;
+    // Counts them only if there may be enough: large clusters would take long to start.
+    if (all_came_ || roster_.members().size() < wanted) return;
+    all_came_ = roster_.Staying(Role::kWorker) >= wanted;
+  }
+
+  // Activates workers that stand by while there are fewer than are wanted, and returns them.
+  std::vector<NodeId> Fill(Time now, uint32_t wanted) {
+    std::vector<NodeId> activated;
+    if (roster_.standing_by() == 0) return activated;
+    const bool waited = first_worker_ && now - *first_worker_ >= roster_.settings().standby_wait;
+    if (!all_came_ && !waited) return activated;
+    for (uint32_t active = roster_.Staying(Role::kWorker); active < wanted; ++active) {
+      const MemberState* const standby = roster_.NextStandby();
+      if (standby == nullptr) break;
+      activated.push_back(standby->member.node);
+      roster_.Activate(activated.back());
+    }
+    return activated;
+  }
+
+ private:
+  Roster& roster_;
+  std::optional<Time> first_worker_;  // when the first one was ready
+  bool all_came_ = false;             // as many as are wanted
 };
 
 }  // namespace leat::protocol

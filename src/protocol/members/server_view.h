@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "protocol/guards.h"
 #include "protocol/messages_control.h"
 #include "protocol/messages_data.h"
 
@@ -17,7 +18,20 @@ namespace leat::protocol {
 
 class ServerView {
  public:
-  void Take(const Shared<View>& newer);
+  void Take(const Shared<View>& newer) {
+    view_ = newer;
+    members_.clear();
+    subscribers_.clear();
+    for (const Member& member : view_->members) {
+      members_.push_back(member.node);
+      if (member.role == Role::kServe) subscribers_.push_back(member.node);
+    }
+    std::ranges::sort(members_);
+    std::ranges::sort(subscribers_);
+    none_missing_ =
+        !members_.empty() && members_.back().value - members_.front().value + 1 == members_.size();
+    last_member_.reset();
+  }
   const View& view() const { return *view_; }
 
   // A subscriber gets the values that it lacks, and changes nothing.
@@ -38,7 +52,13 @@ class ServerView {
   }
 
  private:
-  bool InView(NodeId worker);
+  bool InView(NodeId worker) {
+    const bool there = none_missing_ ? members_.front() <= worker && worker <= members_.back()
+                                     : std::ranges::binary_search(members_, worker);
+    if (!guards::IsMember(there)) return false;
+    last_member_ = worker;
+    return true;
+  }
 
   Shared<View> view_ = View();
   std::vector<NodeId> members_;        // ordered

@@ -1,13 +1,8 @@
 #include "protocol/outbox/outbox.h"
 
-#include <algorithm>
-
 namespace leat::protocol {
 
 namespace {
-
-constexpr uint64_t kIdBlock = 4096;
-constexpr uint64_t kNodeBlock = 64;
 
 // The reply leases something, ends a role, or says that a command was obeyed.
 bool NeedsTerm(const ControlReply& reply, bool stopping) {
@@ -20,29 +15,12 @@ bool NeedsTerm(const ControlReply& reply, bool stopping) {
 
 }  // namespace
 
-void Outbox::Counter::Restore(uint64_t used) {
-  next = reserved = std::max(reserved, used);
-}
-
-void Outbox::Restore(const IdsReserved& used) {
-  nodes_.Restore(used.node);
-  ids_.Restore(used.lease);
-}
-
-void Outbox::Reserve(Counter* counter, uint64_t block) {
-  if (counter->next < counter->reserved) return;
-  counter->reserved = counter->next + block;
-  Journal(IdsReserved{nodes_.reserved, ids_.reserved});
-}
-
-uint64_t Outbox::NextId() {
-  Reserve(&ids_, kIdBlock);
-  return ids_.next++;
-}
-
-NodeId Outbox::NextNode() {
-  Reserve(&nodes_, kNodeBlock);
-  return NodeId(nodes_.next++);
+uint64_t Outbox::Take(Counter* counter, uint64_t block) {
+  if (counter->next >= counter->reserved) {
+    counter->reserved = counter->next + block;
+    Journal(IdsReserved{nodes_.reserved, ids_.reserved});
+  }
+  return counter->next++;
 }
 
 CoordinatorActions Outbox::DrainActions(bool stopping) {
@@ -57,12 +35,6 @@ CoordinatorActions Outbox::DrainActions(bool stopping) {
   for (auto& request : requests_) actions.push_back(std::move(request));
   Discard();
   return actions;
-}
-
-void Outbox::Discard() {
-  journals_.clear();
-  replies_.clear();
-  requests_.clear();
 }
 
 const Shared<View>& Outbox::RefreshView() {

@@ -13,18 +13,65 @@
 // Pure state, part of the coordinator. Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/ids.h"
 #include "base/shared.h"
+#include "base/status.h"
 #include "protocol/messages_control.h"
-#include "protocol/outbox/coordinator_actions.h"
+#include "protocol/records/journal.h"
+#include "protocol/records/manifest.h"
 
 namespace leat::protocol {
+
+// The actions that the coordinator asks of its shell, which executes those of one input in order.
+struct Reply {
+  uint64_t call = 0;
+  ControlReply reply;
+};
+struct AppendJournal {  // append and sync; OnReplaced if another coordinator has sealed the journal before
+  JournalRecord record;
+};
+// No record, but the following actions need to know that the journal has no seal; OnReplaced if it has one.
+struct ConfirmTerm {};
+struct PrepareCheckpoint {  // make the directory; answer OnCheckpointPrepared
+  uint64_t id = 0;
+  uint64_t bytes = 0;               // an estimate of its size
+  std::vector<Position> watermark;  // as of now
+};
+struct CommitManifest {  // write, sync and rename, the manifest last; answer OnManifestCommitted
+  Manifest manifest;
+};
+struct DropCheckpoints {  // remove checkpoints older than this id; the journal may drop records before
+                          // `watermark`
+  uint64_t oldest_kept = 0;
+  // Position of the oldest kept checkpoint, or of predictions that are still to be published.
+  std::vector<Position> watermark;
+};
+struct RemoveCheckpoint {  // remove one that was given up
+  uint64_t id = 0;
+};
+// Slices cannot be restored from a checkpoint. Read all of it; if it is damaged (kDataLoss), and there is one
+// before it, keep it aside and publish that one. Answer OnCheckpointVerified.
+struct VerifyCheckpoint {
+  uint64_t id = 0;
+  std::optional<Manifest> before;  // the one that takes its place
+};
+struct JobEnded {
+  Status status;          // ok: finished, or stopped on demand; kStale: another coordinator goes on with it
+  bool finished = false;  // every event of the stream is in the newest checkpoint
+  MembersLeft left;  // append it if that is possible, so that the next coordinator does not wait for them
+};
+using CoordinatorAction = std::variant<Reply, AppendJournal, ConfirmTerm, PrepareCheckpoint, CommitManifest,
+                                       DropCheckpoints, RemoveCheckpoint, VerifyCheckpoint, JobEnded>;
+using CoordinatorActions = std::vector<CoordinatorAction>;
 
 class Outbox {
  public:
@@ -32,10 +79,13 @@ class Outbox {
   explicit Outbox(std::function<void(View*)> fill_view) : fill_view_(std::move(fill_view)) {}
 
   // ---- ids
-  uint64_t NextId();  // for leases, incarnations and generations
-  NodeId NextNode();
+  uint64_t NextId() { return Take(&ids_, 4096); }  // for leases, incarnations and generations
+  NodeId NextNode() { return NodeId(Take(&nodes_, 64)); }
   // Ids below these may be in use.
-  void Restore(const IdsReserved& used);
+  void Restore(const IdsReserved& used) {
+    nodes_.Restore(used.node);
+    ids_.Restore(used.lease);
+  }
   uint64_t next_id() const { return ids_.next; }
   uint64_t reserved_ids() const { return ids_.reserved; }  // ids below are journaled
 
@@ -49,7 +99,11 @@ class Outbox {
   // `stopping`: every reply ends a role.
   CoordinatorActions DrainActions(bool stopping);
   // Nothing of this input happens.
-  void Discard();
+  void Discard() {
+    journals_.clear();
+    replies_.clear();
+    requests_.clear();
+  }
 
   // ---- the view
   void ChangeView() { view_changed_ = true; }
@@ -61,9 +115,9 @@ class Outbox {
   struct Counter {
     uint64_t next = 1;
     uint64_t reserved = 1;  // ids below are journaled
-    void Restore(uint64_t used);
+    void Restore(uint64_t used) { next = reserved = std::max(reserved, used); }
   };
-  void Reserve(Counter* counter, uint64_t block);
+  uint64_t Take(Counter* counter, uint64_t block);
 
   std::function<void(View*)> fill_view_;
   Counter ids_, nodes_;

@@ -1,4 +1,4 @@
-#include "protocol/predictions/publications.h"
+#include "protocol/predictions/predictions.h"
 
 #include "protocol/coordinator/testing.h"
 
@@ -163,7 +163,7 @@ TEST_F(PublicationsTest, ScoresThatAreLostAreMadeAgain) {
   const std::vector<OpenSplit> held{{leases[0].cut, RunSet(2, true)}, {leases[1].cut, first}};
   Publish(0, 0, held);
   EXPECT_THAT(Ask(0, {}, true).rescores, IsEmpty()) << "it may be on its way";
-  now_ += Publications::kPatience;
+  now_ += Predictions::kScoresLostAfter;
   EXPECT_THAT(Ask(0, {}, true, {{0, 20}}).rescores, IsEmpty()) << "the worker still has it";
   EXPECT_THAT(Ask(0, {}, false).rescores, IsEmpty());
   const auto again = Ask(0, {}, true).rescores;
@@ -172,7 +172,7 @@ TEST_F(PublicationsTest, ScoresThatAreLostAreMadeAgain) {
   EXPECT_EQ(again[0].missing, first.Complement());
   EXPECT_THAT(Ask(0, {}, true, {}, {again[0].id}).rescores, IsEmpty()) << "it is being scored";
   EXPECT_THAT(Ask(0, {}, true).rescores, IsEmpty()) << "its scores are on their way";
-  now_ += Publications::kPatience;
+  now_ += Predictions::kScoresLostAfter;
   EXPECT_EQ(Ask(0, {}, true).rescores.size(), 1u) << "they have been lost, too";
   Take(coordinator_->OnNodeLost(now_, worker_));
   worker_ = JoinWorker();
@@ -255,7 +255,7 @@ TEST_F(PublicationsTest, CutsAreKeptUntilTheyArePublished) {
   ASSERT_FALSE(coordinator_->publisher_orders()[0].fresh);
   Publish(0, 20);
   EXPECT_THAT(Ask(0, {}, true).rescores, IsEmpty());
-  now_ += Publications::kPatience;
+  now_ += Predictions::kScoresLostAfter;
   const auto again = Ask(0, {}, true).rescores;
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].cut.begin.offset, 20u);

@@ -62,16 +62,6 @@ std::optional<PartitionPublisher::Publication> PartitionPublisher::Next(size_t m
   return next;
 }
 
-void PartitionPublisher::OnPublished(bool committed) {
-  const uint64_t end = std::exchange(writing_, 0);
-  if (committed && end != 0) DropBefore(end);
-}
-
-void PartitionPublisher::Restart(uint64_t published) {
-  writing_ = 0;
-  DropBefore(published);
-}
-
 void PartitionPublisher::DropBefore(uint64_t published) {
   for (auto at = splits_.begin(); at != splits_.end() && at->first < published; at = splits_.erase(at)) {
     for (const auto& [run, scores] : at->second.scores) {

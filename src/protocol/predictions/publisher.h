@@ -64,9 +64,15 @@ class PartitionPublisher {
   // the next split is not whole.
   std::optional<Publication> Next(size_t most);
   // The publication is committed, or nothing of it is.
-  void OnPublished(bool committed);
+  void OnPublished(bool committed) {
+    const uint64_t end = std::exchange(writing_, 0);
+    if (committed && end != 0) DropBefore(end);
+  }
   // All events before `published` are in the topic, and none of the others, whoever has published them.
-  void Restart(uint64_t published);
+  void Restart(uint64_t published) {
+    writing_ = 0;
+    DropBefore(published);
+  }
 
   uint64_t published() const { return published_; }
   uint64_t rescored() const { return rescored_; }  // events published with scores that were made again

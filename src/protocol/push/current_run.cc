@@ -1,6 +1,5 @@
 #include "protocol/push/current_run.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace leat::protocol {
@@ -9,7 +8,7 @@ namespace {
 
 // The retry intervals after which a slice that has left its server is pushed there again, without a newer
 // view.
-constexpr int kLookAgain = 10;
+constexpr int kViewWait = 10;
 
 }  // namespace
 
@@ -22,10 +21,6 @@ void CurrentRun::Begin(Time now, Phase what) {
 }
 
 // ---- pulling
-
-bool CurrentRun::FetchDue() const {
-  return strategy_.kind == StrategyKind::kDownpour && since_fetch_ >= std::max(strategy_.n_fetch, 1u);
-}
 
 bool CurrentRun::Pull(Time now, bool all) {
   if (!all && !versions_.lacking()) return false;
@@ -42,19 +37,17 @@ bool CurrentRun::Pull(Time now, bool all) {
 
 void CurrentRun::Start(const Lease& lease, uint32_t index, uint32_t run) {
   const Cut& cut = lease.cut;
-  run_.active = true;
-  run_.lease = lease.id;
-  run_.index = index;
-  run_.run = run;
-  run_.begin = run_.batch = run * cut.run;
-  run_.end = run_.begin + cut.BatchesOf(run);
-  run_.events = 0;
-  run_.rejected = false;
-  run_.clean = true;
-  run_.conflict = false;
-  run_.from.clear();
-  run_.version = versions_.LowestKnown();
-  run_.rate = lease.rate;
+  const uint32_t begin = run * cut.run;
+  run_ = {.active = true,
+          .lease = lease.id,
+          .index = index,
+          .run = run,
+          .begin = begin,
+          .end = begin + cut.BatchesOf(run),
+          .batch = begin,
+          .from = {},
+          .version = versions_.LowestKnown(),
+          .rate = lease.rate};
 }
 
 void CurrentRun::ComputeNext() {
@@ -153,19 +146,6 @@ void CurrentRun::OpenAgain(Time now, bool held, bool leaving) {
   });
 }
 
-bool CurrentRun::End() {
-  phase_ = Phase::kIdle;
-  run_.active = false;
-  if (run_.clean) conflicts_in_a_row_ = 0;
-  return run_.clean;
-}
-
-void CurrentRun::GiveUp() {
-  untaken_.clear();
-  phase_ = Phase::kIdle;
-  run_.active = false;
-}
-
 // ---- from servers and the view
 
 void CurrentRun::OnDropped(const Exchanges::Dropped& dropped) {
@@ -197,7 +177,7 @@ void CurrentRun::TakeReply(Time now, const Exchange& exchange, const PushReply& 
     if ((!there || moving) && request.disposition != Disposition::kPull) {
       // The slice is pushed again as soon as it is known to be on a server.
       const bool known_there = moving || at < exchange.first || at >= exchange.end;
-      untaken_.push_back({ref, known_there ? now : now + kLookAgain * pause()});
+      untaken_.push_back({ref, known_there ? now : now + kViewWait * pause()});
       outbox_.view_wanted = outbox_.view_wanted || !known_there;
       continue;
     }

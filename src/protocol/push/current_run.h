@@ -6,6 +6,7 @@
 // exchanges; one of pushing has open exchanges or slices that have not taken the run. Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -31,7 +32,9 @@ class CurrentRun {
 
   // ---- pulling
   // Downpour: its values are to be requested.
-  bool FetchDue() const;
+  bool FetchDue() const {
+    return strategy_.kind == StrategyKind::kDownpour && since_fetch_ >= std::max(strategy_.n_fetch, 1u);
+  }
   // True if a pull has begun: of slices without values of their current incarnation, or of `all`.
   bool Pull(Time now, bool all);
   void BeginPull(Time now) { Begin(now, Phase::kPulling); }  // the open exchanges are filled in
@@ -59,8 +62,17 @@ class CurrentRun {
   void OpenAgain(Time now, bool held, bool leaving);
   bool taken() const { return untaken_.empty(); }
   // The push is over. True if every slice has it.
-  bool End();
-  void GiveUp();
+  bool End() {
+    phase_ = Phase::kIdle;
+    run_.active = false;
+    if (run_.clean) conflicts_in_a_row_ = 0;
+    return run_.clean;
+  }
+  void GiveUp() {
+    untaken_.clear();
+    phase_ = Phase::kIdle;
+    run_.active = false;
+  }
   void Stop() { untaken_.clear(); }
 
   // ---- from servers and the view
@@ -96,7 +108,7 @@ class CurrentRun {
   Disposition RunDisposition() const;
   void OnConflict(Time now);
 
-  // The fields that every reply needs come first; see Worker::State.
+  // The fields that every reply needs come first; see Worker::kNearBytes.
   SliceVersions& versions_;
   Exchanges& exchanges_;
   WorkerOutbox& outbox_;

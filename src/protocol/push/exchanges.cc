@@ -1,9 +1,106 @@
 #include "protocol/push/exchanges.h"
 
-#include <algorithm>
-#include <utility>
+#include <tuple>
 
 namespace leat::protocol {
+
+// ---- retries
+
+Duration Retries::BackOff(uint32_t earlier, Duration longest) {
+  constexpr uint32_t kMaxDoublings = 16;
+  const Duration pause = std::min(longest, times_.retry_interval * (1 << std::min(earlier, kMaxDoublings)));
+  return pause + FromSeconds(0.5 * rng_.Uniform() * Seconds(pause));
+}
+
+Duration Retries::OnFailed(Time now, NodeId server) {
+  Failure& failure = failing_[server];
+  // After a longer time there was a connection in between.
+  const bool again = failure.last == Time::min() || now - failure.last <= times_.failure_gap;
+  if (failure.since == Time::max() || !again) {
+    failure.since = now;
+    failure.in_a_row = 0;
+  }
+  failure.last = now;
+  ++count_;
+  return BackOff(failure.in_a_row++, times_.max_retry_interval);
+}
+
+void Retries::OnSilence(NodeId server, bool silent) {
+  if (silent) {
+    failing_[server].silent = true;
+  } else if (const auto at = failing_.find(server); at != failing_.end()) {
+    at->second.silent = false;
+  }
+}
+
+std::vector<NodeId> Retries::Unreachable(Time now) const {
+  std::vector<NodeId> servers;
+  for (const auto& [server, failure] : failing_) {
+    const bool fails = failure.last != Time::min() &&
+                       failure.last - failure.since >= times_.unreachable_after &&
+                       now - failure.last <= times_.failure_gap;
+    if (fails || failure.silent) servers.push_back(server);
+  }
+  return servers;
+}
+
+// ---- versions of slices
+
+SliceVersions::SliceVersions(size_t slices, bool stepped) : incarnations_(slices) {
+  known_.reserve(slices);
+  index_of_.reserve(slices);
+  for (uint32_t i = 0; i < slices; ++i) {
+    known_.push_back({SliceId(i), {}, 0});
+    index_of_.push_back(i);
+  }
+  if (stepped) seen_.resize(slices);
+}
+
+void SliceVersions::Arrange(const View& view, std::vector<uint32_t> index_of) {
+  const auto before = std::tuple(known_, seen_);
+  const auto& [known_before, seen_before] = before;
+  for (uint32_t i = 0; i < known_.size(); ++i) {
+    const uint32_t from = index_of_[i], to = index_of[i];
+    known_[to] = known_before[from];
+    if (!seen_.empty()) seen_[to] = seen_before[from];
+    incarnations_[to] = i < view.slices.size() ? view.slices[i].incarnation : Incarnation();
+  }
+  index_of_ = std::move(index_of);
+  range_.reset();
+}
+
+std::vector<SliceRef> SliceVersions::KnownBySlice() const {
+  std::vector<SliceRef> known;
+  known.reserve(known_.size());
+  for (const uint32_t index : index_of_) known.push_back(known_[index]);
+  return known;
+}
+
+bool SliceVersions::LacksAny() const {
+  for (uint32_t index = 0; index < known_.size(); ++index) {
+    if (Lacks(index)) return true;
+  }
+  return false;
+}
+
+uint64_t SliceVersions::LowestKnown() const {
+  uint64_t lowest = known_.empty() ? 0 : known_[0].version;
+  for (const SliceRef& slice : known_) lowest = std::min(lowest, slice.version);
+  return lowest;
+}
+
+const std::pair<uint64_t, uint64_t>& SliceVersions::SeenRange() {
+  if (!range_) {
+    auto& [lowest, highest] = range_.emplace(UINT64_MAX, 0);
+    for (uint32_t index = 0; index < seen_.size(); ++index) {
+      lowest = std::min(lowest, SeenAt(index));
+      highest = std::max(highest, SeenAt(index));
+    }
+  }
+  return *range_;
+}
+
+// ---- exchanges
 
 std::vector<Exchange>::iterator Exchanges::PositionOf(NodeId server) {
   return std::ranges::lower_bound(exchanges_, server, {}, &Exchange::server);
@@ -159,17 +256,6 @@ void Exchanges::Send(Time now, Exchange* exchange) {
   outbox_.actions.emplace_back(SendPush{exchange->server, exchange->member->address, exchange->request});
 }
 
-void Exchanges::RepeatAfter(Time now, Exchange* exchange, Duration pause) {
-  exchange->in_flight = false;
-  exchange->at = now + pause;
-  outbox_.view_wanted = true;
-}
-
-void Exchanges::DropConnection(Exchange* exchange) {
-  exchange->contacted = false;
-  outbox_.actions.emplace_back(Disconnect{exchange->server});
-}
-
 // ---- answers
 
 const Exchange* Exchanges::Asked(NodeId server, uint64_t sequence) const {
@@ -183,16 +269,6 @@ Exchange* Exchanges::Find(NodeId server, uint64_t sequence) {
   const bool found = at != exchanges_.end() && at->server == server && at->open && at->in_flight &&
                      at->request->sequence == sequence;
   return found ? &*at : nullptr;
-}
-
-bool Exchanges::Close(Exchange* exchange) {
-  exchange->open = false;
-  retries_.OnAnswered(exchange->server);
-  return --open_ == 0;
-}
-
-void Exchanges::OnFailed(Time now, Exchange* exchange) {
-  RepeatAfter(now, exchange, retries_.OnFailed(now, exchange->server));
 }
 
 void Exchanges::RepeatLate(Time now, bool leaving) {
@@ -219,8 +295,8 @@ Time Exchanges::next_timer() const {
 std::vector<NodeId> Exchanges::Unreachable(Time now) const {
   std::vector<NodeId> servers = retries_.Unreachable(now);
   std::erase_if(servers, [this](NodeId server) {
-    const auto at = std::ranges::lower_bound(exchanges_, server, {}, &Exchange::server);
-    return at == exchanges_.end() || at->server != server || !at->open;
+    const auto at = std::ranges::find(exchanges_, server, &Exchange::server);
+    return at == exchanges_.end() || !at->open;
   });
   return servers;
 }

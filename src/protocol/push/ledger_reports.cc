@@ -26,19 +26,16 @@ uint64_t BytesOf(const OpenSplit& split) {
 // The partitions that have grown, from the first to the last of them. `report.partitions` is empty if none
 // has.
 void AddGrowth(const LedgerReport& before, const LedgerReport& now, LedgerReport* report) {
+  size_t grown = 0;  // up to the last partition that has grown
   for (uint32_t p = 0; p < now.partitions.size(); ++p) {
     PartitionLedger growth = Growth(before.partitions[p], now.partitions[p]);
-    const bool grown = growth.done != before.partitions[p].done || !growth.open.empty();
-    if (!grown && report->partitions.empty()) continue;
+    const bool grows = growth.done != before.partitions[p].done || !growth.open.empty();
+    if (!grows && report->partitions.empty()) continue;
     if (report->partitions.empty()) report->first_partition = p;
     report->partitions.push_back(std::move(growth));
+    if (grows) grown = report->partitions.size();
   }
-  while (!report->partitions.empty()) {
-    const size_t last = report->first_partition + report->partitions.size() - 1;
-    const PartitionLedger& partition = report->partitions.back();
-    if (!partition.open.empty() || partition.done != before.partitions[last].done) break;
-    report->partitions.pop_back();
-  }
+  report->partitions.resize(grown);
 }
 
 }  // namespace

@@ -32,6 +32,10 @@ class LedgerReportsTest : public ::testing::Test {
     incarnations_[slice] = Incarnation(++last_incarnation_);
     ledgers_.Put(slice, Ledger(std::vector<Position>(kReportedPartitions)));
   }
+  void Record(uint32_t slice, const Cut& cut, uint32_t run) {
+    ledgers_.SelectRun(cut, run);
+    ledgers_.Record(slice);
+  }
   std::vector<LedgerReport> Ledgers() {
     std::vector<LedgerReport> reports;
     for (SliceLedgers::Equal& equal : ledgers_.Classes()) {
@@ -81,10 +85,10 @@ class LedgerReportsTest : public ::testing::Test {
 TEST_F(LedgerReportsTest, OnlyGrowthIsReported) {
   EXPECT_EQ(Exchange(), 1);
   EXPECT_TRUE(Next().ledgers.empty());
-  ledgers_.Record(2, SplitAt(1, 5), 0);
-  ledgers_.Record(2, SplitAt(1, 8), 0);
+  Record(2, SplitAt(1, 5), 0);
+  Record(2, SplitAt(1, 8), 0);
   Exchange();
-  ledgers_.Record(2, SplitAt(1, 8), 1);
+  Record(2, SplitAt(1, 8), 1);
   events_ = 10;
   const ServerHeartbeat heartbeat = Next();
   ASSERT_EQ(heartbeat.ledgers.size(), 2u) << "the others have new events";
@@ -100,11 +104,11 @@ TEST_F(LedgerReportsTest, OnlyGrowthIsReported) {
 }
 
 TEST_F(LedgerReportsTest, ALargeReportIsDividedAndContainsTheStateAtItsBeginning) {
-  for (uint64_t i = 1; i < 30; ++i) ledgers_.Record(0, SplitAt(i % 2, i), 0);
+  for (uint64_t i = 1; i < 30; ++i) Record(0, SplitAt(i % 2, i), 0);
   const ServerHeartbeat first = Next();
   EXPECT_TRUE(first.more);
   EXPECT_EQ(first.part, 0u);
-  ledgers_.Record(0, SplitAt(2, 4), 0);
+  Record(0, SplitAt(2, 4), 0);
   EXPECT_EQ(Next().ledgers, first.ledgers) << "it was not acknowledged";
   EXPECT_TRUE(reports_.OnReply(first.report, 0));
   EXPECT_FALSE(reports_.OnReply(first.report, 0)) << "a reply that arrives again";
@@ -128,7 +132,7 @@ TEST_F(LedgerReportsTest, ALargeReportIsDividedAndContainsTheStateAtItsBeginning
 }
 
 TEST_F(LedgerReportsTest, SlicesAreLiveWithTheirLastPart) {
-  for (uint64_t i = 1; i < 30; ++i) ledgers_.Record(3, SplitAt(0, i), 0);
+  for (uint64_t i = 1; i < 30; ++i) Record(3, SplitAt(0, i), 0);
   events_ = 8;
   std::map<SliceId, int> last;
   int parts = 0;
@@ -151,7 +155,7 @@ TEST_F(LedgerReportsTest, SlicesAreLiveWithTheirLastPart) {
 }
 
 TEST_F(LedgerReportsTest, ACoordinatorThatKnowsNothingGetsEverything) {
-  for (uint64_t i = 1; i < 30; ++i) ledgers_.Record(0, SplitAt(0, i), 0);
+  for (uint64_t i = 1; i < 30; ++i) Record(0, SplitAt(0, i), 0);
   const int parts = Exchange();
   Next();
   reports_.OnReply(2, 0);
@@ -160,7 +164,7 @@ TEST_F(LedgerReportsTest, ACoordinatorThatKnowsNothingGetsEverything) {
   EXPECT_EQ(Exchange(), parts);
   ExpectAllKnown();
   // In the middle of a report, too.
-  for (uint64_t i = 31; i < 60; ++i) ledgers_.Record(0, SplitAt(0, i), 0);
+  for (uint64_t i = 31; i < 60; ++i) Record(0, SplitAt(0, i), 0);
   const ServerHeartbeat heartbeat = Next();
   reports_.OnReply(heartbeat.report, 0);
   known_.clear();
@@ -182,8 +186,7 @@ TEST_F(LedgerReportsTest, AnyLossAndAnyOrderLeadToTheLedgers) {
       if (rng.Chance(0.02)) Load(slice);
       const Cut cut = SplitAt(static_cast<uint32_t>(rng.Below(kReportedPartitions)), rng.Below(12));
       const auto run = static_cast<uint32_t>(rng.Below(kRuns));
-      for (uint32_t i = slice; i < kSlices; i += 1 + static_cast<uint32_t>(rng.Below(2)))
-        ledgers_.Record(i, cut, run);
+      for (uint32_t i = slice; i < kSlices; i += 1 + static_cast<uint32_t>(rng.Below(2))) Record(i, cut, run);
       if (!rng.Chance(0.3)) continue;
       const ServerHeartbeat heartbeat = Next();
       if (rng.Chance(0.2)) late.push_back(heartbeat);

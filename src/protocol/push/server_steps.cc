@@ -1,15 +1,99 @@
 #include "protocol/push/server_steps.h"
 
-#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <string>
-#include <utility>
 #include <variant>
 
+#include "base/check.h"
 #include "protocol/guards.h"
 
 namespace leat::protocol {
+
+// ---- the arithmetic of steps
+
+namespace {
+
+// Elements of a step that are added and updated while they are in the innermost cache.
+constexpr uint64_t kChunk = 4096;
+// The minimum size of updates that are spread over threads: waking them costs as much as some ten thousand
+// elements.
+constexpr uint64_t kWorthSharing = uint64_t{1} << 17;
+
+void CopyFloats(std::span<float> to, std::span<const float> from) {
+  std::memcpy(to.data(), from.data(), from.size_bytes());
+}
+
+// Pure: other updates may run at the same time.
+void RunUpdate(const StepUpdate& update) {
+  const SliceRule& rule = *update.rule;
+  const uint64_t elements = update.elements, most = rule.whole ? elements : std::min(elements, kChunk);
+  std::array<float, kChunk> chunk;
+  LEAT_CHECK(rule.slots <= optim::kMaxSlots);
+  const std::span<float> to = FloatsIn(update.to, elements * (1 + rule.slots));
+  const std::span<float> from = FloatsIn(update.from, elements * (1 + rule.slots));
+  for (uint64_t begin = 0; begin < elements; begin += most) {
+    const uint64_t n = std::min(most, elements - begin);
+    const std::span<float> sum =
+        update.sum ? FloatsIn(update.sum, elements).subspan(begin, n) : std::span(chunk).first(n);
+    for (size_t i = 0; i < update.addends.size(); ++i) {
+      const auto& addend = update.addends[i];
+      rule.Add(i == 0 && !update.has_sum, sum, addend.numbers.subspan(begin, n), addend.weight);
+    }
+    if (!rule.moments()) optim::Scale(sum, update.scale);
+    if (update.previous)
+      CopyFloats(FloatsIn(update.previous, elements).subspan(begin, n), from.subspan(begin, n));
+    std::array<std::span<float>, 1 + optim::kMaxSlots> at;  // values, slot 0, …
+    for (uint32_t i = 0; i <= rule.slots; ++i) {
+      at[i] = to.subspan(i * elements + begin, n);
+      if (!update.previous) CopyFloats(at[i], from.subspan(i * elements + begin, n));
+    }
+    rule.Apply(at[0], sum, std::span(at).subspan(1, rule.slots), update.version, update.rate);
+  }
+}
+
+}  // namespace
+
+Buffer StepUpdates::TakeMemory(uint64_t bytes) {
+  auto& buffers = spare_[bytes];
+  if (buffers.empty()) return job_.NewMemory(bytes);
+  Buffer buffer = std::move(buffers.back());
+  buffers.pop_back();
+  return buffer;
+}
+
+void StepUpdates::Add(StepUpdate&& update) {
+  if (!deferring_) {
+    RunUpdate(update);
+    return Give(&update);
+  }
+  *update.updating = true;
+  updates_.push_back(std::move(update));
+}
+
+void StepUpdates::RunAll() {
+  uint64_t elements = 0;
+  for (const StepUpdate& update : updates_) elements += update.elements;
+  const auto& run_parts = job_.config().run_parts;
+  if (run_parts && elements >= kWorthSharing && updates_.size() > 1) {
+    run_parts(updates_.size(), [this](size_t i) { RunUpdate(updates_[i]); });
+  } else {
+    for (const StepUpdate& update : updates_) RunUpdate(update);
+  }
+  for (StepUpdate& update : updates_) {
+    *update.updating = false;
+    Give(&update);
+  }
+  updates_.clear();
+}
+
+void StepUpdates::Give(StepUpdate* update) {
+  GiveBuffer(std::move(update->sum));
+  for (auto& addend : update->addends) GiveBuffer(std::move(addend.memory));
+}
+
+// ---- steps
 
 ServerSteps::ServerSteps(ServerView& view, HostedSlices& slices, ReplicaForwards& forwards,
                          ServerMoves& moves, PushFigures& figures)
@@ -38,12 +122,6 @@ void ServerSteps::OnChanges(const std::vector<SliceChange>& changes) {
     outcomes_recorded_ = 0;
     figures_.consecutive_rejected = 0;
   }
-}
-
-void ServerSteps::OnOrders(bool promoted) {
-  SettleDecisions();
-  if (promoted) DecideAgain();
-  if (promoted || !news_.empty()) CompleteAll();
 }
 
 // ---- the state of a step
@@ -219,11 +297,6 @@ void ServerSteps::AddDecided(std::vector<MoveAction>* actions) const {
   }
 }
 
-void ServerSteps::OnDecided(uint64_t number, const Step& step) {
-  claims_outdated_ = true;
-  news_.push_back({number, step.width, step.needed, step.counted});
-}
-
 // ---- arriving lanes
 
 SliceOutcome ServerSteps::TakeLane(HostedSlice* hosted, const PushRequest& request, const SliceRef& ref,
@@ -368,7 +441,15 @@ void ServerSteps::CompleteStep(HostedSlice* hosted, Step* step, uint32_t lane,
     steps.previous = slice.memory;  // the values are those of the previous version
   }
   steps.has_previous = true;
-  RecordStepOutcome(number, *step, rejected_lane, applied);
+  // Each step is counted once, however many slices it has here.
+  if (number >= outcomes_recorded_) {
+    outcomes_recorded_ = number + 1;
+    if (applied) figures_.consecutive_rejected = 0;
+    if (rejected_lane) {
+      const RunId& run = *step->runs[*rejected_lane];
+      figures_.Reject(RejectedRun{step->workers[*rejected_lane], run.cut, run.run});
+    }
+  }
   ++slice.version;
   slices_.ledgers().Record(slice.id.value, step->recorded);
   slices_.Hot(slice.id).ledger_outdated = true;
@@ -424,17 +505,6 @@ void ServerSteps::UpdateByStep(HostedSlice* hosted, const Step& step, uint64_t e
   }
   update.to = slice.memory;
   updates_.Add(std::move(update));
-}
-
-// Counts each step once, however many slices it has here.
-void ServerSteps::RecordStepOutcome(uint64_t number, const Step& step, std::optional<uint32_t> rejected_lane,
-                                    bool applied) {
-  if (number < outcomes_recorded_) return;
-  outcomes_recorded_ = number + 1;
-  if (applied) figures_.consecutive_rejected = 0;
-  if (!rejected_lane) return;
-  const RunId& run = *step.runs[*rejected_lane];
-  figures_.Reject(RejectedRun{step.workers[*rejected_lane], run.cut, run.run});
 }
 
 }  // namespace leat::protocol

@@ -15,18 +15,113 @@
 // thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "compute/tensor/buffer.h"
 #include "protocol/members/server_view.h"
-#include "protocol/push/push_figures.h"
-#include "protocol/push/step_updates.h"
-#include "protocol/slices/server/server_moves.h"
+#include "protocol/slices/server/slice_orders.h"
 
 namespace leat::protocol {
+
+// Figures of a server about the pushes that it has taken, as its heartbeats report them.
+struct PushFigures {
+  // Bins of the staleness histogram: initially, and at most (for large clusters).
+  static constexpr size_t kStalenessBins = 129, kMaxStalenessBins = 4097;
+
+  PushFigures() { progress.staleness.resize(kStalenessBins); }
+
+  void Measure(uint64_t staleness) {
+    if (forwarding) return;
+    const size_t bin = std::min<uint64_t>(staleness, kMaxStalenessBins - 1);
+    if (bin >= progress.staleness.size()) progress.staleness.resize(bin + 1);
+    ++progress.staleness[bin];
+    progress.staleness_sum += staleness;
+    ++progress.staleness_count;
+  }
+  // A run, or a step with it, had a gradient that was not finite.
+  void Reject(const RejectedRun& run) {
+    ++consecutive_rejected;
+    ++progress.skipped;
+    rejected = run;
+  }
+  void Report(ServerHeartbeat* heartbeat) const {
+    heartbeat->consecutive_rejected = consecutive_rejected;
+    heartbeat->rejected = rejected;
+    heartbeat->progress = progress;
+  }
+
+  ServerProgress progress;
+  uint32_t consecutive_rejected = 0;
+  std::optional<RejectedRun> rejected;
+  bool forwarding = false;  // a forwarded push is applied: the primary measures its staleness
+};
+
+inline std::span<float> FloatsIn(const Buffer& buffer, uint64_t elements) {
+  return {reinterpret_cast<float*>(buffer.data()), elements};
+}
+
+// The arithmetic of a completed step at one slice, prepared so that it can run on another thread.
+struct StepUpdate {
+  struct Addend {
+    std::span<const float> numbers;
+    float weight = 0;
+    Buffer memory;  // memory of the numbers; empty: the receive buffer
+  };
+  bool* updating = nullptr;  // the slice's: the update is collected
+  const SliceRule* rule = nullptr;
+  uint64_t elements = 0, version = 0;  // the version that results
+  float scale = 0;
+  float rate = 1;
+  Buffer sum;                   // empty: nothing was added yet, and chunks suffice
+  bool has_sum = false;         // the sum has a value
+  std::vector<Addend> addends;  // not in the sum, in lane order
+  Buffer from, to;              // memory of the slice: equal if updated in place
+  Buffer previous;              // in place: receives the previous values
+};
+
+// Arithmetic of completed steps, and its memory: buffers of sums and early gradients are used again.
+//
+// Updates run at once, or are collected and then run together, on several threads if that is worth it
+// (ServerConfig::run_parts). Results are the same.
+//
+// Invariants: only the slice, its steps and its update refer to the memory of an update; a slice has at most
+// one update that has not run (`*updating`). Not thread-safe, but the updates themselves are independent.
+class StepUpdates {
+ public:
+  explicit StepUpdates(const JobSlices& job) : job_(job) {}
+
+  // Memory of that size, perhaps used before.
+  Buffer TakeBuffer(uint64_t elements) { return TakeMemory(elements * sizeof(float)); }
+  Buffer TakeMemory(uint64_t bytes);
+  // Unless somebody else refers to it.
+  void GiveBuffer(Buffer buffer) {
+    if (buffer && !buffer.shared()) spare_[buffer.size()].push_back(std::move(buffer));
+  }
+
+  // Collects updates, or runs each at once. Returns what was set before.
+  bool Defer(bool defer) { return std::exchange(deferring_, defer); }
+  void Add(StepUpdate&& update);
+  void RunAll();
+  void RunDeferred() {
+    deferring_ = false;
+    if (!updates_.empty()) RunAll();
+  }
+
+ private:
+  void Give(StepUpdate* update);  // its memory, to be used again
+
+  const JobSlices& job_;
+  std::unordered_map<uint64_t, std::vector<Buffer>> spare_;  // by bytes
+  bool deferring_ = false;
+  std::vector<StepUpdate> updates_;
+};
 
 class ServerSteps {
  public:
@@ -53,7 +148,11 @@ class ServerSteps {
 
   void OnChanges(const std::vector<SliceChange>& changes);
   // After orders. `promoted`: a replica has taken the place of its primary.
-  void OnOrders(bool promoted);
+  void OnOrders(bool promoted) {
+    SettleDecisions();
+    if (promoted) DecideAgain();
+    if (promoted || !news_.empty()) CompleteAll();
+  }
   // Forgets old steps.
   void Prune();
 
@@ -147,7 +246,10 @@ class ServerSteps {
     return !hosted.is_replica || hosted.slice->version < StepsOf(hosted).reach;
   }
   static bool Complete(const OpenStep& open, const Step& step);
-  void OnDecided(uint64_t number, const Step& step);
+  void OnDecided(uint64_t number, const Step& step) {
+    claims_outdated_ = true;
+    news_.push_back({number, step.width, step.needed, step.counted});
+  }
   void CompleteAll();  // after OnDecided
   void CompleteStep(HostedSlice* hosted, Step* step, uint32_t lane, std::span<const float> gradient);
   void UpdateByStep(HostedSlice* hosted, const Step& step, uint64_t events, uint32_t lane,
@@ -155,8 +257,6 @@ class ServerSteps {
   void Store(const HostedSlice& hosted, OpenStep* open, const Step& step, uint32_t lane,
              std::span<const float> gradient);
   void Clear(OpenStep* open);
-  void RecordStepOutcome(uint64_t number, const Step& step, std::optional<uint32_t> rejected_lane,
-                         bool applied);
   void RebuildClaims();
 
   ServerView& view_;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "base/status.h"
 #include "protocol/cut.h"
 #include "protocol/messages_control.h"
+#include "protocol/records/manifest.h"
 #include "protocol/strategy.h"
 #include "protocol/topology/host_place.h"
 
@@ -185,5 +187,18 @@ void DropMarksBefore(const std::vector<Position>& watermark, std::vector<Journal
 void DropReplaced(std::vector<JournalRecord>* records);
 // Removes the LanesSet that hold for no round in `records`. The last one stays: the next round has its lanes.
 void DropUnusedLanes(std::vector<JournalRecord>* records);
+
+// The state from which a job is resumed.
+struct RecoveredState {
+  std::optional<Manifest> manifest;    // the newest complete one that is not damaged
+  std::vector<JournalRecord> journal;  // at least all records since the manifest
+  uint64_t last_checkpoint = 0;        // ids up to this one are taken, by damaged checkpoints, too
+  // The watermark of the oldest complete checkpoint: the stream and the journal reach back to it.
+  std::vector<Position> oldest_watermark;
+};
+
+// The beginning of the message for a damaged checkpoint that was passed over. The reason why the one before
+// it is not used either follows.
+std::string PassedOver(const Status& why);
 
 }  // namespace leat::protocol

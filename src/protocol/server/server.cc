@@ -5,22 +5,9 @@
 namespace leat::protocol {
 
 Server::Server(ServerConfig config)
-    : slices_(std::move(config)),
-      forwards_(slices_),
-      moves_(slices_, forwards_),
-      orders_(slices_, moves_),
-      steps_(view_, slices_, forwards_, moves_, figures_),
-      push_(view_, slices_, forwards_, moves_, orders_, steps_, figures_),
-      replies_(view_, slices_, forwards_, moves_, steps_),
+    : PushDesk(std::move(config)),
       reports_(slices_.size(), slices_.job().config().max_report_bytes),
       checkpoints_(slices_, forwards_) {}
-
-void Server::OnJoined(NodeId node, uint64_t term) {
-  node_ = node;
-  term_ = term;
-  forwards_.OnJoined(node);
-  reports_.Restart();
-}
 
 // ---- heartbeats
 
@@ -87,36 +74,6 @@ std::vector<ServerAction> Server::OnHeartbeatReply(const ServerHeartbeatReply& r
   return actions;
 }
 
-void Server::TakeView(const Shared<View>& newer) {
-  view_.Take(newer);
-  orders_.OnView(view());
-  slices_.signals().wake_parked = true;
-}
-
 // ---- inputs that concern several
-
-void Server::OnSliceLoaded(const SliceOrder& order, Result<Slice> slice) {
-  slices_.OnLoaded(order, std::move(slice));
-  steps_.OnChanges(slices_.TakeChanges());
-}
-
-std::vector<MoveAction> Server::TakeMoveActions() {
-  std::vector<MoveAction> actions = moves_.TakeActions();
-  steps_.AddDecided(&actions);
-  return actions;
-}
-
-void Server::OnForwarded(NodeId server, const ForwardReply& reply) {
-  if (!forwards_.OnForwarded(server, reply)) return;
-  steps_.SettleDecisions();
-  slices_.signals().wake_parked = true;
-  moves_.OnAcknowledged();
-}
-
-std::optional<SliceRef> Server::VersionOf(SliceId slice) const {
-  const Slice* alive = slices_.Alive(slice);
-  if (!alive) return std::nullopt;
-  return SliceRef{slice, alive->incarnation, alive->version};
-}
 
 }  // namespace leat::protocol

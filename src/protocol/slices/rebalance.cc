@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 namespace leat::protocol {
@@ -14,6 +13,8 @@ namespace {
 constexpr double kNothing = 1e-9;
 // A move that overshoots must leave at most this part of the larger difference.
 constexpr double kWorthwhile = 0.9;
+constexpr double kBytesPerRequest = 64;  // as traffic
+constexpr double kNewest = 0.25;         // weight of the last report in the mean of the traffic
 
 class Servers {
  public:
@@ -81,6 +82,89 @@ class Servers {
   std::vector<std::vector<std::pair<double, uint32_t>>> slices_;  // by server: loads and slices, ordered
 };
 
+class ReplicaPlan {
+ public:
+  explicit ReplicaPlan(const Balance& balance)
+      : balance_(balance), loads_(balance.weights.size()), place_(balance.slices.size()) {
+    for (size_t i = 0; i < place_.size(); ++i) {
+      const auto& slice = balance.slices[i];
+      total_ += slice.load;
+      if (!slice.replica || !Takes(*slice.replica, slice)) continue;
+      place_[i] = slice.replica;
+      loads_[*place_[i]] += slice.load;
+    }
+  }
+
+  // The largest first.
+  void Fill() {
+    std::vector<uint32_t> missing;
+    for (uint32_t i = 0; i < place_.size(); ++i) {
+      if (!place_[i]) missing.push_back(i);
+    }
+    std::ranges::stable_sort(
+        missing, [&](uint32_t a, uint32_t b) { return balance_.slices[a].load > balance_.slices[b].load; });
+    for (const uint32_t i : missing) {
+      place_[i] = LeastFull(balance_.slices[i]);
+      if (place_[i]) loads_[*place_[i]] += balance_.slices[i].load;
+    }
+  }
+
+  // Moves the largest replica that brings two servers closer together, if they are far from each other.
+  bool LevelOne() {
+    const double weights = std::accumulate(balance_.weights.begin(), balance_.weights.end(), 0.0);
+    std::optional<uint32_t> best;
+    uint32_t best_to = 0;
+    for (uint32_t i = 0; i < place_.size(); ++i) {
+      if (!place_[i]) continue;
+      const auto& slice = balance_.slices[i];
+      const uint32_t from = *place_[i];
+      const std::optional<uint32_t> to = LeastFull(slice);
+      if (!to || *to == from || slice.load <= kNothing) continue;
+      const double share = total_ * balance_.weights[from] / weights;
+      if (loads_[from] <= (1 + kImbalance) * share + kNothing) continue;
+      const double after = (loads_[*to] + slice.load) / balance_.weights[*to];
+      if (after > (loads_[from] - slice.load) / balance_.weights[from] + kNothing) continue;
+      if (best && slice.load <= balance_.slices[*best].load) continue;
+      best = i;
+      best_to = *to;
+    }
+    if (!best) return false;
+    loads_[*place_[*best]] -= balance_.slices[*best].load;
+    loads_[best_to] += balance_.slices[*best].load;
+    place_[*best] = best_to;
+    return true;
+  }
+
+  std::vector<ReplicaChange> Changes() const {
+    std::vector<ReplicaChange> changes;
+    for (uint32_t i = 0; i < place_.size(); ++i) {
+      if (place_[i] != balance_.slices[i].replica) changes.push_back({i, place_[i]});
+    }
+    return changes;
+  }
+
+ private:
+  bool Takes(uint32_t server, const Balance::Slice& slice) const {
+    if (server >= loads_.size() || balance_.weights[server] <= 0 || server == slice.server) return false;
+    return balance_.allowed.empty() || balance_.allowed[slice.server][server];
+  }
+  double Fullness(uint32_t server) const { return loads_[server] / balance_.weights[server]; }
+
+  std::optional<uint32_t> LeastFull(const Balance::Slice& slice) const {
+    std::optional<uint32_t> least;
+    for (uint32_t server = 0; server < loads_.size(); ++server) {
+      if (!Takes(server, slice)) continue;
+      if (!least || Fullness(server) < Fullness(*least) - kNothing) least = server;
+    }
+    return least;
+  }
+
+  const Balance& balance_;
+  std::vector<double> loads_;                   // loads of replicas, by server
+  std::vector<std::optional<uint32_t>> place_;  // by slice
+  double total_ = 0;
+};
+
 }  // namespace
 
 bool OutOfBalance(const Balance& balance) {
@@ -131,6 +215,16 @@ std::vector<SliceMove> PlanMoves(const Balance& balance, bool level) {
   return moves;
 }
 
+std::vector<ReplicaChange> PlanReplicaChanges(const Balance& balance) {
+  ReplicaPlan plan(balance);
+  plan.Fill();
+  while (plan.LevelOne()) {
+  }
+  return plan.Changes();
+}
+
+// ---- loads
+
 std::vector<double> SliceLoads(const std::vector<uint64_t>& bytes, const std::vector<double>& traffic) {
   const double all_bytes = std::accumulate(bytes.begin(), bytes.end(), 0.0);
   const double all_traffic = std::accumulate(traffic.begin(), traffic.end(), 0.0);
@@ -142,6 +236,33 @@ std::vector<double> SliceLoads(const std::vector<uint64_t>& bytes, const std::ve
     loads.push_back(load);
   }
   return loads;
+}
+
+void TrafficMeter::OnReport(Time now, NodeId server, const std::vector<SliceTraffic>& traffic) {
+  for (const SliceTraffic& reported : traffic) {
+    if (reported.slice.value >= slices_.size()) continue;
+    Slice& slice = slices_[reported.slice.value];
+    const double total =
+        static_cast<double>(reported.bytes) + kBytesPerRequest * static_cast<double>(reported.pushes);
+    // The totals begin anew with each server.
+    if (slice.server == server && total >= slice.total && now > slice.at) {
+      const double rate = (total - slice.total) / Seconds(now - slice.at);
+      slice.rate = slice.rate < 0 ? rate : (1 - kNewest) * slice.rate + kNewest * rate;
+    }
+    slice.server = server;
+    slice.total = total;
+    slice.at = now;
+  }
+}
+
+std::vector<double> TrafficMeter::Rates() const {
+  std::vector<double> rates;
+  rates.reserve(slices_.size());
+  for (const Slice& slice : slices_) {
+    if (slice.rate < 0) return {};
+    rates.push_back(slice.rate);
+  }
+  return rates;
 }
 
 }  // namespace leat::protocol

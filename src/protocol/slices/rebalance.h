@@ -1,24 +1,35 @@
-// Which slices move to which servers: when a server joins or leaves, and when one has much more to do than
-// others. Pure functions.
+// Which slices and replicas move to which servers: when a server joins or leaves, when one has much more to
+// do than others, and when a slice lacks its replica. The plans are pure functions.
 //
-// The plan moves as little as possible: what leaves a server that gives all away, and otherwise only what
-// some servers have above their share and others lack. It is a fixed point: after it, there is nothing to
-// move.
+// A plan moves as little as possible: what leaves a server that gives all away, and otherwise only what some
+// servers have above their share and others lack. A replica is on another server than its slice; those that
+// are missing are copied, and others only from servers far above their share. A plan is a fixed point: after
+// it, there is nothing to move.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
+
+#include "base/clock.h"
+#include "base/ids.h"
+#include "protocol/messages_control.h"
 
 namespace leat::protocol {
 
 struct Balance {
   struct Slice {
-    uint32_t server = 0;  // index
-    double load = 0;      // its part of the load of all slices
+    uint32_t server = 0;              // index
+    std::optional<uint32_t> replica;  // index of its replica's server; none: it has none
+    double load = 0;                  // its part of the load of all slices
   };
   std::vector<Slice> slices;
-  // By server: how much of the load it is to have, relative to the others. 0: it gives all slices away.
+  // By server: how much of the load it is to have, relative to the others. 0: it gives all slices away, and
+  // has no replicas.
   std::vector<double> weights;
+  // [server][other]: whether the other may have replicas of the server's slices, as when they are to be in
+  // different zones; empty: any other may.
+  std::vector<std::vector<bool>> allowed = {};
 };
 
 struct SliceMove {
@@ -40,5 +51,38 @@ std::vector<SliceMove> PlanMoves(const Balance& balance, bool level);
 // The load of each slice, as a part of all: half by the bytes that it has and half by its traffic, as far as
 // there is any and it has been measured (empty: it has not).
 std::vector<double> SliceLoads(const std::vector<uint64_t>& bytes, const std::vector<double>& traffic);
+
+// ---- replicas
+
+struct ReplicaChange {
+  uint32_t slice = 0;
+  std::optional<uint32_t> to;  // server; none: no server is left for it, and it is given up
+  friend bool operator==(const ReplicaChange&, const ReplicaChange&) = default;
+};
+
+std::vector<ReplicaChange> PlanReplicaChanges(const Balance& balance);
+
+// ---- loads
+
+// The traffic of each slice, from the totals that servers report now and then. Pure state, part of the
+// coordinator. Not thread-safe.
+class TrafficMeter {
+ public:
+  explicit TrafficMeter(size_t slices) : slices_(slices) {}
+
+  void OnReport(Time now, NodeId server, const std::vector<SliceTraffic>& traffic);
+  // Bytes per second of each slice, with something added for each request; a mean of the last reports. Empty
+  // until all slices have been measured.
+  std::vector<double> Rates() const;
+
+ private:
+  struct Slice {
+    NodeId server;  // server of the last report
+    double total = 0;
+    Time at{0};
+    double rate = -1;  // unknown
+  };
+  std::vector<Slice> slices_;
+};
 
 }  // namespace leat::protocol

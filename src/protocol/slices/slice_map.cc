@@ -1,9 +1,6 @@
 #include "protocol/slices/slice_map.h"
 
-#include <algorithm>
-#include <set>
 #include <stdexcept>
-#include <utility>
 
 #include "protocol/guards.h"
 #include "protocol/placement.h"
@@ -11,6 +8,20 @@
 namespace leat::protocol {
 
 namespace {
+
+// Adds a report to what is known; null: nothing is known.
+SharedReport SumOfReports(const LedgerReport* known, const LedgerReport& report, size_t partitions) {
+  auto sum = known ? std::make_shared<LedgerReport>(*known) : std::make_shared<LedgerReport>();
+  sum->partitions.resize(partitions);
+  for (size_t p = 0; p < report.partitions.size(); ++p) {
+    Add(report.partitions[p], &sum->partitions[report.first_partition + p]);
+  }
+  if (!report.more) {
+    sum->events = std::max(sum->events, report.events);
+    sum->version = std::max(sum->version, report.version);
+  }
+  return sum;
+}
 
 // All-reduce: a ledger only grows within an incarnation, so a shorter one is in an older report that was
 // delayed.
@@ -22,29 +33,131 @@ bool Overtaken(const LedgerReport& report, const LedgerReport& last) {
   return false;
 }
 
-// The server with the fewest bytes that has not failed to restore the slice; 0 if there is none.
-NodeId Replacement(const std::vector<PlacedSlice>& slices, const PlacedSlice& slice,
-                   const std::vector<NodeId>& servers) {
-  std::map<NodeId, uint64_t> bytes;
-  for (NodeId server : servers) {
-    if (std::ranges::find(slice.failed_servers, server) == slice.failed_servers.end()) bytes[server] = 0;
+// Bytes of the slices on each of these servers.
+using ServerBytes = std::map<NodeId, uint64_t>;
+
+ServerBytes BytesOn(const std::vector<NodeId>& servers, const std::vector<PlacedSlice>& slices) {
+  ServerBytes bytes;
+  for (const NodeId server : servers) bytes[server] = 0;
+  for (const PlacedSlice& slice : slices) {
+    if (const auto at = bytes.find(slice.server); at != bytes.end()) at->second += slice.bytes;
   }
-  for (const PlacedSlice& other : slices) {
-    if (auto at = bytes.find(other.server); at != bytes.end()) at->second += other.bytes;
-  }
-  const auto least = std::ranges::min_element(bytes, {}, [](const auto& entry) { return entry.second; });
-  return least == bytes.end() ? NodeId() : least->first;
+  return bytes;
 }
 
-void AddTo(NodeId other, uint64_t epoch, const SliceOrder& order, std::vector<ReplicaGroup>* groups) {
-  if (epoch == 0) return;
-  auto at = std::ranges::find_if(
-      *groups, [&](const ReplicaGroup& group) { return group.epoch == epoch && group.server == other; });
-  if (at == groups->end()) at = groups->insert(at, {.epoch = epoch, .server = other});
-  at->slices.push_back({order.slice, order.incarnation});
+ServerBytes::iterator Least(ServerBytes& bytes) {
+  return std::ranges::min_element(bytes, {}, [](const auto& entry) { return entry.second; });
+}
+
+// The slices that are `here` on the server, grouped by the `other` server of each.
+std::vector<ReplicaGroup> GroupsOf(const std::vector<PlacedSlice>& slices, NodeId server,
+                                   NodeId PlacedSlice::*here, NodeId PlacedSlice::*other) {
+  std::vector<ReplicaGroup> groups;
+  for (const PlacedSlice& slice : slices) {
+    if (slice.*here != server || slice.epoch == 0) continue;
+    auto at = std::ranges::find_if(groups, [&](const ReplicaGroup& group) {
+      return group.epoch == slice.epoch && group.server == slice.*other;
+    });
+    if (at == groups.end()) at = groups.insert(at, {.epoch = slice.epoch, .server = slice.*other});
+    at->slices.push_back({slice.order.slice, slice.order.incarnation});
+  }
+  return groups;
 }
 
 }  // namespace
+
+// ---- reports and progress
+
+bool SliceReports::Add(NodeId server, uint64_t number, const LedgerReport& report, size_t partitions,
+                       std::vector<MergedReport>* memo) {
+  auto part = parts_.find(server);
+  if (part != parts_.end() && part->second.report != number) {
+    // Heartbeats may overtake each other.
+    if (number < part->second.report) return false;
+    parts_.erase(part);
+    part = parts_.end();
+  }
+  const bool first = part == parts_.end();
+  const SharedReport base = first ? sum_ : part->second.sum;
+  // Another server has reported the slice meanwhile.
+  const SharedReport delta = first || report.more || part->second.before == sum_ ? nullptr : sum_;
+  auto at = std::ranges::find_if(
+      *memo, [&](const MergedReport& same) { return same.base == base && same.delta == delta; });
+  if (at == memo->end()) {
+    SharedReport merged = SumOfReports(base.get(), report, partitions);
+    if (delta) merged = SumOfReports(delta.get(), *merged, partitions);
+    const auto same =
+        std::ranges::find_if(*memo, [&](const MergedReport& one) { return *one.merged == *merged; });
+    if (same != memo->end()) merged = same->merged;
+    at = memo->insert(memo->end(), {base, delta, std::move(merged)});
+  }
+  if (report.more) {
+    parts_[server] = {number, first ? sum_ : part->second.before, at->merged};
+  } else {
+    sum_ = at->merged;
+    parts_.erase(server);
+  }
+  return true;
+}
+
+bool SliceProgress::Base::IsAheadOf(const LedgerReport& report) const {
+  for (size_t p = 0; p < watermark.size(); ++p) {
+    if (report.partitions[p].done < watermark[p]) return true;
+  }
+  return report.version < step;
+}
+
+void SliceProgress::Derive(std::vector<SharedReport> reports) {
+  reports_ = std::move(reports);
+  std::sort(reports_.begin(), reports_.end());
+  reports_.erase(std::unique(reports_.begin(), reports_.end()), reports_.end());
+
+  const std::vector<Position>& base = base_.watermark;
+  const bool all = ready() && !reports_.empty();
+  watermark_ = all ? std::vector<Position>(base.size(), Position{~0u, ~uint64_t{0}}) : base;
+  version_ = all ? ~uint64_t{0} : base_.step;
+  highest_ = base_.step;
+  for (const auto& report : reports_) {
+    version_ = std::min(version_, report->version);
+    highest_ = std::max(highest_, report->version);
+    for (size_t p = 0; p < watermark_.size(); ++p) {
+      watermark_[p] = std::min(watermark_[p], report->partitions[p].done);
+    }
+  }
+}
+
+uint64_t SliceProgress::Events() const {
+  uint64_t least = ready() ? ~uint64_t{0} : base_.events;
+  for (const auto& report : reports_) least = std::min(least, report->events);
+  return least;
+}
+
+RunSet SliceProgress::Missing(const Cut& cut) const {
+  const uint32_t batches = cut.runs();
+  if (!ready()) return RunSet(batches, true);
+  if (cut.next() <= watermark_[cut.partition]) return RunSet(batches);
+  RunSet held(batches, true);
+  for (const auto& report : reports_) held &= HeldRuns(report->partitions, cut);
+  return held.Complement();
+}
+
+bool SliceProgress::Complete(const Cut& cut) const {
+  if (!ready()) return false;
+  if (cut.next() <= watermark_[cut.partition]) return true;
+  return std::ranges::all_of(
+      reports_, [&](const SharedReport& report) { return HeldRuns(report->partitions, cut).full(); });
+}
+
+RunSet SliceProgress::RunsSomeSlicesLack(const Cut& cut) const {
+  RunSet lacking = Missing(cut);
+  if (lacking.empty()) return lacking;
+  RunSet any(cut.runs());
+  for (const auto& report : reports_) any |= HeldRuns(report->partitions, cut);
+  lacking &= any;
+  return lacking;
+}
+
+// ---- the map
 
 SliceMap::SliceMap(const SliceTable& table, size_t partitions, NextIncarnation next_incarnation)
     : SliceProgress(table.slices.size(), partitions),
@@ -58,11 +171,6 @@ SliceMap::SliceMap(const SliceTable& table, size_t partitions, NextIncarnation n
   }
 }
 
-void SliceMap::SetStart(const std::vector<Position>& start) {
-  base_.watermark = start;
-  Derive();
-}
-
 void SliceMap::SetSource(const Manifest& manifest) {
   for (const ManifestShard& shard : manifest.shards) {
     for (const SliceIncarnation& slice_incarnation : shard.slices) {
@@ -70,10 +178,7 @@ void SliceMap::SetSource(const Manifest& manifest) {
           slice_incarnation.slice, {}, manifest.directory, shard.file, shard.checksum};
     }
   }
-  for (PlacedSlice& slice : states_) {
-    slice.failures = 0;
-    slice.failed_servers.clear();
-  }
+  for (PlacedSlice& slice : states_) slice.ForgetFailures();
   base_ = {manifest.watermark, manifest.events, manifest.step};
   Derive();
 }
@@ -102,10 +207,6 @@ void SliceMap::Forget(PlacedSlice& slice) {
   slice.reports.Clear();
 }
 
-void SliceMap::ForgetParts(NodeId server) {
-  for (PlacedSlice& slice : states_) slice.reports.ForgetParts(server);
-}
-
 void SliceMap::PlaceAll(const std::vector<NodeId>& servers, const std::vector<uint32_t>& assignment) {
   for (size_t i = 0; i < states_.size(); ++i) Give(states_[i], servers[assignment[i]]);
   placed_ = true;
@@ -114,8 +215,7 @@ void SliceMap::PlaceAll(const std::vector<NodeId>& servers, const std::vector<ui
 
 void SliceMap::Promote(PlacedSlice& slice) {
   slice.server = std::exchange(slice.replica, NodeId());
-  slice.failures = 0;
-  slice.failed_servers.clear();
+  slice.ForgetFailures();
   slice.returned = false;
   slice.placed = true;
   Order(slice, std::exchange(slice.epoch, 0));
@@ -139,48 +239,44 @@ void SliceMap::Orphan(NodeId server) {
 }
 
 void SliceMap::Adopt(NodeId former, const std::vector<NodeId>& servers) {
-  std::map<NodeId, uint64_t> bytes;
-  for (NodeId server : servers) bytes[server] = 0;
+  ServerBytes bytes = BytesOn(servers, states_);
   std::vector<PlacedSlice*> orphans;
   for (PlacedSlice& slice : states_) {
-    if (auto at = bytes.find(slice.server); at != bytes.end()) at->second += slice.bytes;
     if (slice.server == NodeId() && slice.former == former) orphans.push_back(&slice);
   }
-  std::stable_sort(orphans.begin(), orphans.end(),
-                   [](const PlacedSlice* a, const PlacedSlice* b) { return a->bytes > b->bytes; });
+  std::ranges::stable_sort(orphans, std::greater(), &PlacedSlice::bytes);
   for (PlacedSlice* slice : orphans) {
-    const auto least = std::min_element(bytes.begin(), bytes.end(),
-                                        [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto least = Least(bytes);
     least->second += slice->bytes;
     Give(*slice, least->first);
   }
   Derive();
 }
 
-bool SliceMap::RestoreAgain(const std::vector<Incarnation>& incarnations) {
+template <class Wanted>
+bool SliceMap::RestoreIf(const Wanted& wanted) {
   bool any = false;
-  for (size_t i = 0; i < states_.size(); ++i) {
-    PlacedSlice& slice = states_[i];
-    if (slice.server == NodeId() || slice.incarnation == incarnations[i]) continue;
+  for (PlacedSlice& slice : states_) {
+    if (slice.server == NodeId() || !wanted(slice)) continue;
     Give(slice, slice.server);
     any = true;
   }
-  if (any) Derive();
+  Derive();
   return any;
 }
 
+bool SliceMap::RestoreAgain(const std::vector<Incarnation>& incarnations) {
+  return RestoreIf([&](const PlacedSlice& slice) {
+    return slice.incarnation != incarnations[static_cast<size_t>(&slice - states_.data())];
+  });
+}
+
 void SliceMap::RestoreAll() {
-  for (PlacedSlice& slice : states_) {
-    if (slice.server != NodeId()) Give(slice, slice.server);
-  }
-  Derive();
+  RestoreIf([](const PlacedSlice&) { return true; });
 }
 
 void SliceMap::RestoreUnfinished() {
-  for (PlacedSlice& slice : states_) {
-    if (slice.server != NodeId() && !slice.live) Give(slice, slice.server);
-  }
-  Derive();
+  RestoreIf([](const PlacedSlice& slice) { return !slice.live; });
 }
 
 void SliceMap::Regroup(const std::vector<NodeId>& workers, Incarnation slice_incarnation, bool survived) {
@@ -226,10 +322,6 @@ void SliceMap::RestorePlaces(const std::vector<SliceAssignment>& places, const s
   placed_ = true;
 }
 
-bool SliceMap::returning() const {
-  return std::ranges::any_of(states_, &PlacedSlice::returning);
-}
-
 std::vector<SliceAssignment> SliceMap::TakePlaced() {
   std::vector<SliceAssignment> places;
   for (PlacedSlice& slice : states_) {
@@ -244,8 +336,7 @@ void SliceMap::Move(SliceId id, NodeId server, uint64_t move) {
   PlacedSlice& slice = states_[id.value];
   if (slice.replica == server) return Promote(slice);
   slice.server = server;
-  slice.failures = 0;
-  slice.failed_servers.clear();
+  slice.ForgetFailures();
   slice.placed = true;
   Order(slice, move);
   if (slice.replica != NodeId()) slice.epoch = move;
@@ -269,24 +360,11 @@ void SliceMap::DropReplica(SliceId id) {
 }
 
 std::vector<ReplicaGroup> SliceMap::ReplicatedOn(NodeId server) const {
-  std::vector<ReplicaGroup> groups;
-  for (const PlacedSlice& slice : states_) {
-    if (slice.server == server) AddTo(slice.replica, slice.epoch, slice.order, &groups);
-  }
-  return groups;
+  return GroupsOf(states_, server, &PlacedSlice::server, &PlacedSlice::replica);
 }
 
 std::vector<ReplicaGroup> SliceMap::ReplicasOn(NodeId server) const {
-  std::vector<ReplicaGroup> groups;
-  for (const PlacedSlice& slice : states_) {
-    if (slice.replica == server) AddTo(slice.server, slice.epoch, slice.order, &groups);
-  }
-  return groups;
-}
-
-size_t SliceMap::replicated() const {
-  return static_cast<size_t>(
-      std::ranges::count_if(states_, [](const PlacedSlice& slice) { return slice.replica != NodeId(); }));
+  return GroupsOf(states_, server, &PlacedSlice::replica, &PlacedSlice::server);
 }
 
 std::vector<NodeId> SliceMap::Orphaned() const {
@@ -295,15 +373,6 @@ std::vector<NodeId> SliceMap::Orphaned() const {
     if (placed_ && slice.server == NodeId()) former.insert(slice.former);
   }
   return {former.begin(), former.end()};
-}
-
-bool SliceMap::Holds(NodeId server) const {
-  return std::any_of(states_.begin(), states_.end(),
-                     [server](const PlacedSlice& slice) { return slice.server == server; });
-}
-
-bool SliceMap::HoldsReplicas(NodeId server) const {
-  return std::ranges::any_of(states_, [server](const PlacedSlice& slice) { return slice.replica == server; });
 }
 
 std::vector<SliceOrder> SliceMap::OrdersFor(NodeId server) const {
@@ -367,8 +436,7 @@ bool SliceMap::Add(NodeId server, uint64_t number, const LedgerReport& report) {
     if (!slice->reports.Add(server, number, report, partitions, &memo)) continue;
     const bool by_replica = slice->replica == server && slice->returned;
     if (slice->server != server && !by_replica) continue;
-    slice->failures = 0;
-    slice->failed_servers.clear();
+    slice->ForgetFailures();
     if (report.more || slice->live) continue;
     // The replica's server says what it has.
     if (slice->returning && slice->replica != NodeId() && !by_replica) continue;
@@ -405,9 +473,11 @@ Result<bool> SliceMap::Report(const ServerHeartbeat& heartbeat, const std::vecto
     NodeId server = heartbeat.node;
     if (++slice->failures >= kMaxFailures) {
       slice->failures = 0;
-      if (std::ranges::count(slice->failed_servers, heartbeat.node) == 0)
-        slice->failed_servers.push_back(heartbeat.node);
-      server = Replacement(states_, *slice, servers);
+      slice->failed_servers.insert(heartbeat.node);
+      // The server with the fewest bytes that has not failed to restore it.
+      ServerBytes bytes = BytesOn(servers, states_);
+      for (const NodeId failed : slice->failed_servers) bytes.erase(failed);
+      server = bytes.empty() ? NodeId() : Least(bytes)->first;
     }
     if (server == NodeId()) {
       failure = Status(Code::kDataLoss, "slice " + ToString(slice_incarnation.slice) +

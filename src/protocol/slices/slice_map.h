@@ -1,15 +1,15 @@
 // The coordinator's knowledge of the slices: the server, incarnation, replica and last reported ledger of
-// each. How far they are trained is derived from it (slice_progress.h).
+// each. How far they are trained is derived from it.
 //
 // Pure state, part of the coordinator. Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
-#include <string>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -17,9 +17,95 @@
 #include "protocol/messages_control.h"
 #include "protocol/records/journal.h"
 #include "protocol/records/manifest.h"
-#include "protocol/slices/slice_progress.h"
 
 namespace leat::protocol {
+
+using SharedReport = std::shared_ptr<const LedgerReport>;
+
+// A memo: equal `base` and equal `delta` give one shared report.
+struct MergedReport {
+  SharedReport base, delta, merged;
+};
+
+// The sum of what servers have reported about one slice: a slice that moves keeps its ledger, so reports of
+// all servers about its incarnation are true.
+//
+// Invariants:
+// - A ledger counts as of one moment: of a report in parts, nothing counts before the last part has arrived.
+// - Slices with equal reports share one object, as far as they were reported together.
+class SliceReports {
+ public:
+  // The sum, with `slices` empty; null before the first report.
+  const SharedReport& sum() const { return sum_; }
+  void Set(SharedReport sum) { sum_ = std::move(sum); }
+  void Clear() { *this = {}; }
+  // The server will not complete the report that it has begun.
+  void ForgetParts(NodeId server) { parts_.erase(server); }
+  // Adds a part of the server's report with this number. False if a later report of the server has begun:
+  // that contains all of this one.
+  bool Add(NodeId server, uint64_t number, const LedgerReport& report, size_t partitions,
+           std::vector<MergedReport>* memo);
+
+ private:
+  struct Parts {
+    uint64_t report = 0;  // its number
+    SharedReport before;  // the sum when the report began
+    SharedReport sum;     // with the parts so far
+  };
+
+  SharedReport sum_;
+  std::map<NodeId, Parts> parts_;  // incomplete reports, by server
+};
+
+// How far the slices are trained, from the reports of those that are live: the watermark, the step, and the
+// runs of a cut that slices lack (docs/architecture.md).
+//
+// Invariant: nothing is derived that some slice lacks. Slices that are not live count with the state of their
+// source, which every slice has at least.
+//
+// SliceMap keeps it up to date.
+class SliceProgress {
+ public:
+  size_t size() const { return slices_; }
+  bool placed() const { return placed_; }  // every slice has been assigned to a server once
+  bool ready() const { return placed_ && live_ == slices_; }
+
+  const std::vector<Position>& Watermarks() const { return watermark_; }
+  uint64_t Events() const;
+  uint64_t Version() const { return version_; }         // the version that all slices have reached
+  uint64_t HighestVersion() const { return highest_; }  // the highest of any slice
+  // Runs of the cut that at least one slice lacks.
+  RunSet Missing(const Cut& cut) const;
+  // True if Missing is empty. Ends at the first slice that lacks a run.
+  bool Complete(const Cut& cut) const;
+  // Runs of the cut that some slices have and others lack. Requires ready().
+  RunSet RunsSomeSlicesLack(const Cut& cut) const;
+
+ protected:
+  // The state that slices are restored from.
+  struct Base {
+    std::vector<Position> watermark;
+    uint64_t events = 0;
+    uint64_t step = 0;
+    bool IsAheadOf(const LedgerReport& report) const;
+  };
+
+  SliceProgress(size_t slices, size_t partitions)
+      : slices_(slices), base_{std::vector<Position>(partitions)}, watermark_(partitions) {}
+
+  // `reports`: those of the slices that are live, some perhaps repeated.
+  void Derive(std::vector<SharedReport> reports);
+
+  size_t slices_;
+  size_t live_ = 0;
+  bool placed_ = false;
+  Base base_;
+
+ private:
+  std::vector<Position> watermark_;
+  uint64_t version_ = 0, highest_ = 0;
+  std::vector<SharedReport> reports_;  // the distinct ones
+};
 
 struct PlacedSlice {
   uint64_t bytes = 0;  // bytes of its values
@@ -27,17 +113,21 @@ struct PlacedSlice {
   NodeId former;       // server before the loss, while there is none
   Incarnation incarnation;
   bool live = false;
-  NodeId replica;                      // server; 0: none
-  uint64_t epoch = 0;                  // ReplicaGroup::epoch
-  bool returning = false;              // placed by the former coordinator, and not reported yet
-  bool returned = false;               // returning: its server is here, and the replica's is to report it
-  bool placed = false;                 // since TakePlaced
-  uint32_t failures = 0;               // failures of its server in a row
-  std::vector<NodeId> failed_servers;  // cannot restore it
+  NodeId replica;                   // server; 0: none
+  uint64_t epoch = 0;               // ReplicaGroup::epoch
+  bool returning = false;           // placed by the former coordinator, and not reported yet
+  bool returned = false;            // returning: its server is here, and the replica's is to report it
+  bool placed = false;              // since TakePlaced
+  uint32_t failures = 0;            // failures of its server in a row
+  std::set<NodeId> failed_servers;  // cannot restore it
   SliceOrder order;
   SliceReports reports;  // about the incarnation
   // It is to come by a move, or has come by one.
   bool handed_over() const { return order.move != 0; }
+  void ForgetFailures() {
+    failures = 0;
+    failed_servers.clear();
+  }
 };
 
 class SliceMap : public SliceProgress {
@@ -51,7 +141,10 @@ class SliceMap : public SliceProgress {
 
   // ---- the source that slices are restored from
   // Without a checkpoint they are initialized, with empty ledgers from `start` on.
-  void SetStart(const std::vector<Position>& start);
+  void SetStart(const std::vector<Position>& start) {
+    base_.watermark = start;
+    Derive();
+  }
   // The newest durable checkpoint, which contains each slice exactly once. Forgets which servers could not
   // restore a slice: that was from another checkpoint.
   void SetSource(const Manifest& manifest);
@@ -63,7 +156,9 @@ class SliceMap : public SliceProgress {
   // they are assigned again. It has no replicas any more.
   void Orphan(NodeId server);
   // The server will not complete the reports that it has begun.
-  void ForgetParts(NodeId server);
+  void ForgetParts(NodeId server) {
+    for (PlacedSlice& slice : states_) slice.reports.ForgetParts(server);
+  }
   // Assigns all slices that `former` left behind to one server, or to several by bytes.
   void Adopt(NodeId former, const std::vector<NodeId>& servers);
   // Restores the slices whose incarnation differs from `incarnations` once more, from the source, which is
@@ -82,7 +177,7 @@ class SliceMap : public SliceProgress {
   // std::invalid_argument if the places are not those of all slices.
   void RestorePlaces(const std::vector<SliceAssignment>& places, const std::vector<NodeId>& servers);
   // A slice of the former coordinator is awaited from its server.
-  bool returning() const;
+  bool returning() const { return std::ranges::any_of(states_, &PlacedSlice::returning); }
   // True if a slice has come back in a state before the source. It is restored.
   bool TakeOutdated() { return std::exchange(outdated_, false); }
   // The slices that have been placed since the last call, without those of Regroup.
@@ -98,11 +193,18 @@ class SliceMap : public SliceProgress {
   // Groups of the slices on `server` that have a replica, and of the replicas on it; without addresses.
   std::vector<ReplicaGroup> ReplicatedOn(NodeId server) const;
   std::vector<ReplicaGroup> ReplicasOn(NodeId server) const;
-  size_t replicated() const;  // slices
+  // Slices that have a replica.
+  size_t replicated() const {
+    return size() - static_cast<size_t>(std::ranges::count(states_, NodeId(), &PlacedSlice::replica));
+  }
   // Servers whose slices have not been assigned again.
   std::vector<NodeId> Orphaned() const;
-  bool Holds(NodeId server) const;  // slices
-  bool HoldsReplicas(NodeId server) const;
+  bool Holds(NodeId server) const {  // slices
+    return std::ranges::find(states_, server, &PlacedSlice::server) != states_.end();
+  }
+  bool HoldsReplicas(NodeId server) const {
+    return std::ranges::find(states_, server, &PlacedSlice::replica) != states_.end();
+  }
   std::vector<SliceOrder> OrdersFor(NodeId server) const;
   std::vector<SliceLocation> Locations() const;
   std::vector<Incarnation> Incarnations() const;
@@ -128,6 +230,9 @@ class SliceMap : public SliceProgress {
   // Orders the slice in its current incarnation: from the source, or from a move.
   void Order(PlacedSlice& slice, uint64_t move);
   void Forget(PlacedSlice& slice);
+  // Restores the wanted ones of the slices that have a server. Returns true if there are any.
+  template <class Wanted>
+  bool RestoreIf(const Wanted& wanted);
   // Null if this is not its incarnation.
   PlacedSlice* Find(const SliceIncarnation& slice_incarnation);
   bool Add(NodeId server, uint64_t number, const LedgerReport& report);

@@ -57,15 +57,15 @@ TEST_F(SliceMapTest, IsReadyWhenEverySliceHasReportedItsIncarnation) {
 TEST_F(SliceMapTest, WatermarkIsTheLeastOfAll) {
   map_.PlaceAll({kOwner, kTaker}, Place(table_, Placement::kPartitioned, 2));
   Report(kOwner, 50, 45);
-  EXPECT_EQ(map_.Watermark(0), (Position{0, 5})) << "some slices have not reported";
+  EXPECT_EQ(map_.Watermarks()[0], (Position{0, 5})) << "some slices have not reported";
   EXPECT_EQ(map_.Events(), 0u);
   Report(kTaker, 30, 25);
-  EXPECT_EQ(map_.Watermark(0), (Position{0, 30}));
+  EXPECT_EQ(map_.Watermarks()[0], (Position{0, 30}));
   EXPECT_EQ(map_.Events(), 25u);
   Report(kTaker, 70, 65);
-  EXPECT_EQ(map_.Watermark(0), (Position{0, 50}));
+  EXPECT_EQ(map_.Watermarks()[0], (Position{0, 50}));
   Report(kTaker, 40, 35);
-  EXPECT_EQ(map_.Watermark(0), (Position{0, 50})) << "a report that was overtaken on its way";
+  EXPECT_EQ(map_.Watermarks()[0], (Position{0, 50})) << "a report that was overtaken on its way";
 }
 
 TEST_F(SliceMapTest, ASliceIsLiveWithTheLastPartOfItsFirstReport) {
@@ -74,20 +74,20 @@ TEST_F(SliceMapTest, ASliceIsLiveWithTheLastPartOfItsFirstReport) {
   part.ledgers[0].more = true;
   EXPECT_FALSE(*map_.Report(part, {}));
   EXPECT_FALSE(map_.ready());
-  EXPECT_EQ(map_.Watermark(0), (Position{0, 5}));
+  EXPECT_EQ(map_.Watermarks()[0], (Position{0, 5}));
   EXPECT_EQ(map_.Events(), 0u);
   part = SendHeartbeat(kOwner, 0, 45);
   part.ledgers[0].partitions.clear();
   EXPECT_TRUE(*map_.Report(part, {}));
   EXPECT_TRUE(map_.ready());
-  EXPECT_EQ(map_.Watermark(0), (Position{0, 50})) << "of the first part";
+  EXPECT_EQ(map_.Watermarks()[0], (Position{0, 50})) << "of the first part";
   EXPECT_EQ(map_.Events(), 45u);
   part.ledgers[0].first_partition = 1;
   part.ledgers[0].partitions = {{{0, 60}, {}}};
   EXPECT_FALSE(*map_.Report(part, {})) << "a partition that the stream has not";
   part.ledgers[0].first_partition = ~0u;
   EXPECT_FALSE(*map_.Report(part, {}));
-  EXPECT_EQ(map_.Watermark(0), (Position{0, 50}));
+  EXPECT_EQ(map_.Watermarks()[0], (Position{0, 50}));
 }
 
 // Heartbeats overtake each other: half of one report and another one are no report.
@@ -106,7 +106,7 @@ TEST_F(SliceMapTest, AnEarlierReportDoesNotCompleteTheOneThatOvertookIt) {
   part.ledgers[0].partitions.clear();
   EXPECT_TRUE(*map_.Report(part, {}));
   EXPECT_TRUE(map_.ready());
-  EXPECT_EQ(map_.Watermark(0), (Position{0, 50}));
+  EXPECT_EQ(map_.Watermarks()[0], (Position{0, 50}));
 
   // A part that is repeated begins nothing that another report would complete.
   part = SendHeartbeat(kOwner, 60, 55);
@@ -116,7 +116,7 @@ TEST_F(SliceMapTest, AnEarlierReportDoesNotCompleteTheOneThatOvertookIt) {
   ServerHeartbeat later = SendHeartbeat(kOwner, 52, 47);
   later.report = 9;
   EXPECT_FALSE(*map_.Report(later, {}));
-  EXPECT_EQ(map_.Watermark(0), (Position{0, 52}));
+  EXPECT_EQ(map_.Watermarks()[0], (Position{0, 52}));
 }
 
 // After a takeover a slice's ledger is reported by the server of its replica, unless that is lost. Its own
@@ -145,7 +145,7 @@ TEST_F(SliceMapTest, ASliceThatReturnsIsLiveWithoutTheReplicaThatItsServerHasLos
     }
     EXPECT_TRUE(map.ready());
     EXPECT_FALSE(*map.Report(nothing, {}));
-    EXPECT_EQ(map.Watermark(0), (Position{0, 50}));
+    EXPECT_EQ(map.Watermarks()[0], (Position{0, 50}));
   }
 }
 
@@ -157,12 +157,12 @@ TEST_F(SliceMapTest, NothingOfALaterReportCountsBeforeItsLastPart) {
   part.ledgers[0].more = true;
   EXPECT_TRUE(map_.Report(part, {}).ok());
   Report(kTaker, 80);
-  EXPECT_EQ(map_.Watermark(0), (Position{0, 50})) << "its slices are not at 70 as a whole";
+  EXPECT_EQ(map_.Watermarks()[0], (Position{0, 50})) << "its slices are not at 70 as a whole";
   // Another server reports the slices of the first, because they move.
   ServerHeartbeat other = SendHeartbeat(kOwner, 60);
   other.node = kThirdServer;
   EXPECT_TRUE(map_.Report(other, {}).ok());
-  EXPECT_EQ(map_.Watermark(0), (Position{0, 60}));
+  EXPECT_EQ(map_.Watermarks()[0], (Position{0, 60}));
   other.ledgers[0].more = true;
   other.ledgers[0].partitions[0].done = {0, 75};
   EXPECT_TRUE(map_.Report(other, {}).ok());
@@ -170,12 +170,13 @@ TEST_F(SliceMapTest, NothingOfALaterReportCountsBeforeItsLastPart) {
   part = SendHeartbeat(kOwner, 0);
   part.ledgers[0].partitions.clear();
   EXPECT_TRUE(map_.Report(part, {}).ok());
-  EXPECT_EQ(map_.Watermark(0), (Position{0, 70}));
+  EXPECT_EQ(map_.Watermarks()[0], (Position{0, 70}));
   other = SendHeartbeat(kOwner, 0);
   other.node = kThirdServer;
   other.ledgers[0].partitions.clear();
   EXPECT_TRUE(map_.Report(other, {}).ok());
-  EXPECT_EQ(map_.Watermark(0), (Position{0, 70})) << "what was forgotten is not completed by another report";
+  EXPECT_EQ(map_.Watermarks()[0], (Position{0, 70}))
+      << "what was forgotten is not completed by another report";
 }
 
 TEST_F(SliceMapTest, OpenSplitsOfSeveralReportsAreKnownTogether) {
@@ -245,7 +246,7 @@ TEST_F(SliceMapTest, OrphansAreRestoredFromTheNewestCheckpointAsNewIncarnations)
 
   map_.Orphan(kTaker);
   EXPECT_FALSE(map_.ready());
-  EXPECT_EQ(map_.Watermark(0), (Position{0, 40}));
+  EXPECT_EQ(map_.Watermarks()[0], (Position{0, 40}));
   EXPECT_EQ(map_.Events(), 35u);
   EXPECT_THAT(map_.Orphaned(), ElementsAre(kTaker));
   EXPECT_EQ(map_.At(lost).server, NodeId());
@@ -260,7 +261,7 @@ TEST_F(SliceMapTest, OrphansAreRestoredFromTheNewestCheckpointAsNewIncarnations)
   EXPECT_GT(orders[0].incarnation, before[lost.value]);
   Report(kThirdServer, 42);
   EXPECT_TRUE(map_.ready());
-  EXPECT_EQ(map_.Watermark(0), (Position{0, 42}));
+  EXPECT_EQ(map_.Watermarks()[0], (Position{0, 42}));
 
   EXPECT_TRUE(map_.RestoreAgain(before));
   EXPECT_GT(map_.At(lost).incarnation, orders[0].incarnation);

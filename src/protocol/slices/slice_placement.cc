@@ -1,11 +1,10 @@
 #include "protocol/slices/slice_placement.h"
 
-#include <algorithm>
 #include <numeric>
 #include <stdexcept>
 
 #include "base/text.h"
-#include "protocol/topology/server_hosts.h"
+#include "protocol/topology/topology_settings.h"
 
 namespace leat::protocol {
 
@@ -20,10 +19,6 @@ SlicePlacement::SlicePlacement(const SliceSettings& settings, size_t partitions,
 }
 
 // ---- placement
-
-void SlicePlacement::Want(uint32_t servers) {
-  if (!map_.placed()) wanted_ = std::min(wanted_, std::max(servers, 1u));
-}
 
 Status SlicePlacement::Advance(Time now) {
   if (!map_.placed()) return PlaceAll(now);
@@ -108,10 +103,6 @@ bool SlicePlacement::BecameReady() {
   return true;
 }
 
-void SlicePlacement::ExcuseSilence(Time now, Duration away) {
-  for (auto& [node, since] : orphans_since_) since = std::min(now, since + away);
-}
-
 void SlicePlacement::RememberSite() {
   std::map<std::string, size_t> counts;
   for (const NodeId server : roster_.Servers()) {
@@ -119,10 +110,6 @@ void SlicePlacement::RememberSite() {
   }
   if (counts.empty()) return;
   site_ = std::ranges::max_element(counts, {}, [](const auto& site) { return site.second; })->first;
-}
-
-void SlicePlacement::JournalPlaced() {
-  if (auto placed = map_.TakePlaced(); !placed.empty()) outbox_.Journal(SlicesPlaced{std::move(placed)});
 }
 
 // ---- servers

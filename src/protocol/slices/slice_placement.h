@@ -14,6 +14,7 @@
 // Pure state, part of the coordinator. Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -40,7 +41,9 @@ class SlicePlacement {
 
   // ---- placement
   // Slices are placed on those servers that are wanted: further ones may never come.
-  void Want(uint32_t servers);
+  void Want(uint32_t servers) {
+    if (!map_.placed()) wanted_ = std::min(wanted_, std::max(servers, 1u));
+  }
   // Places the slices, or gives those without a server to others, as far as that is due. Returns why they
   // cannot be placed, which ends the job. Only for a stream that has started, by SliceTransfers.
   Status Advance(Time now);
@@ -54,10 +57,15 @@ class SlicePlacement {
   // True once when all slices are live, and were not before.
   bool BecameReady();
   bool any_orphan() const { return !orphans_since_.empty(); }
-  void ExcuseSilence(Time now, Duration away);
+  void ExcuseSilence(Time now, Duration away) {
+    for (auto& [node, since] : orphans_since_) since = std::min(now, since + away);
+  }
   // The slices are where a move has brought them.
   void RememberSite();
-  void JournalPlaced();  // the places that are new since the last call
+  // The places that are new since the last call.
+  void JournalPlaced() {
+    if (auto placed = map_.TakePlaced(); !placed.empty()) outbox_.Journal(SlicesPlaced{std::move(placed)});
+  }
 
   // ---- servers
   // Whether the job lets the server hold slices at all.

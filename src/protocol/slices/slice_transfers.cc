@@ -1,12 +1,8 @@
 #include "protocol/slices/slice_transfers.h"
 
 #include <algorithm>
-#include <map>
-#include <string>
 
-#include "protocol/slices/rebalance.h"
-#include "protocol/slices/replica_plan.h"
-#include "protocol/topology/server_hosts.h"
+#include "protocol/topology/topology_settings.h"
 
 namespace leat::protocol {
 
@@ -15,7 +11,100 @@ namespace {
 // How often the load of the servers is compared, and after a plan that levels it.
 constexpr Duration kBalanceInterval = std::chrono::seconds(5), kCoolDown = std::chrono::seconds(30);
 
+// The bytes of one move follow the time that moves take.
+constexpr uint64_t kLeastBytes = 64 << 10, kMostBytes = 16 << 20;
+constexpr Duration kShortMove = std::chrono::milliseconds(40), kLongMove = std::chrono::milliseconds(120);
+// A move that takes longer is given up: to begin with, and for each byte.
+constexpr Duration kMoveTimeout = std::chrono::seconds(1);
+constexpr uint64_t kSlowestLink = 4 << 20;  // bytes per second
+// Until the slices are frozen, if workers wait for it: at first, and after each failure twice as long.
+constexpr Duration kFreezeTimeout = std::chrono::milliseconds(250);
+constexpr Duration kFailurePause = std::chrono::milliseconds(250),
+                   kMaxFailurePause = std::chrono::seconds(30);
+constexpr uint32_t kMaxDoublings = 7;
+
 }  // namespace
+
+MoveOrder* SliceMoves::Begin(Time now,
+                             const std::function<std::optional<uint64_t>(const Planned&)>& bytes_of) {
+  if (active_ || now < next_) return nullptr;
+  Move move;
+  for (auto at = planned_.begin(); at != planned_.end();) {
+    const bool first = move.order.slices.empty();
+    const auto failures = failures_.find({at->from, at->to});
+    const bool fits = first ? failures == failures_.end() || now >= failures->second.until
+                            : at->from == move.from && at->to == move.order.to && at->kind == move.order.kind;
+    const std::optional<uint64_t> bytes = fits ? bytes_of(*at) : std::nullopt;
+    if (!bytes || (!first && *bytes > 0 && move.bytes + *bytes > most_bytes_)) {
+      ++at;
+      continue;
+    }
+    if (*bytes > 0) {
+      move.from = at->from;
+      move.order.to = at->to;
+      move.order.kind = at->kind;
+      move.order.slices.push_back({at->slice, {}});
+      move.bytes += *bytes;
+    }
+    at = planned_.erase(at);
+  }
+  if (move.order.slices.empty()) return nullptr;
+  std::ranges::sort(move.order.slices);
+  active_ = std::move(move);
+  return &active_->order;
+}
+
+const MoveOrder* SliceMoves::OrderFor(Time now, NodeId server, uint64_t version) {
+  if (!active_ || active_->from != server) return nullptr;
+  if (!active_->ordered) active_->ordered = now;
+  active_->order.version = version;
+  return &active_->order;
+}
+
+bool SliceMoves::Late(Time now, bool waits) const {
+  if (!active_->ordered) return false;
+  if (active_->frozen) {
+    const double seconds = static_cast<double>(active_->bytes) / static_cast<double>(kSlowestLink);
+    return now - *active_->frozen > kMoveTimeout + FromSeconds(seconds);
+  }
+  if (waits) return false;
+  const auto failures = failures_.find({active_->from, active_->order.to});
+  const uint32_t doublings =
+      failures == failures_.end() ? 0 : std::min(failures->second.in_a_row, kMaxDoublings);
+  return now - *active_->ordered > kFreezeTimeout * (1 << doublings);
+}
+
+void SliceMoves::Finish(Time now) {
+  const Duration took = now - active_->frozen.value_or(active_->ordered.value_or(now));
+  if (took < kShortMove) most_bytes_ = std::min(2 * most_bytes_, kMostBytes);
+  if (took > kLongMove) most_bytes_ = std::max(most_bytes_ / 2, kLeastBytes);
+  next_ = now + kPauseFactor * took;
+  moved_slices_ += active_->order.slices.size();
+  if (active_->order.kind != MoveOrder::Kind::kHandOver) moved_bytes_ += active_->bytes;
+  failures_.erase({active_->from, active_->order.to});
+  active_.reset();
+}
+
+void SliceMoves::Cancel(Time now, bool failed) {
+  const Move move = std::move(*active_);
+  active_.reset();
+  for (const SliceIncarnation& which : move.order.slices)
+    planned_.push_back({which.slice, move.from, move.order.to, move.order.kind});
+  // Workers may have waited for it.
+  if (move.frozen) next_ = now + kPauseFactor * (now - *move.frozen);
+  if (!failed) return;
+  ++failed_;
+  Failures& failures = failures_[{move.from, move.order.to}];
+  const uint32_t doublings = std::min(failures.in_a_row++, kMaxDoublings);
+  failures.until = now + std::min(kFailurePause * (1 << doublings), kMaxFailurePause);
+}
+
+void SliceMoves::Forget(NodeId server) {
+  std::erase_if(planned_, [&](const Planned& one) { return one.from == server || one.to == server; });
+  std::erase_if(failures_, [&](const auto& entry) {
+    return entry.first.first == server || entry.first.second == server;
+  });
+}
 
 Status SliceTransfers::PlaceSlices(Time now) {
   const bool were_placed = slices_.placed();
@@ -43,13 +132,6 @@ void SliceTransfers::Advance(Time now, bool may_plan, bool may_begin, const Save
 }
 
 // ---- heartbeats of servers
-
-bool SliceTransfers::LacksMoved(const ServerHeartbeat& heartbeat) const {
-  return std::ranges::any_of(heartbeat.failed, [&](const SliceIncarnation& which) {
-    return which.slice.value < slices_.size() && slices_.At(which.slice).server == heartbeat.node &&
-           slices_.At(which.slice).incarnation == which.incarnation && slices_.At(which.slice).handed_over();
-  });
-}
 
 void SliceTransfers::OnReports(Time now, const ServerHeartbeat& heartbeat) {
   traffic_.OnReport(now, heartbeat.node, heartbeat.traffic);
@@ -113,35 +195,38 @@ bool SliceTransfers::IsPossible(const SliceMoves::Planned& move) const {
          replica_there == (move.kind == MoveOrder::Kind::kHandOver);
 }
 
-void SliceTransfers::CancelUnfrozen(Time now) {
-  if (moves_.active() && !moves_.active()->frozen) moves_.Cancel(now, false);
-}
-
 // ---- plans
 
-std::vector<uint64_t> SliceTransfers::SliceBytes() const {
+Balance SliceTransfers::Weigh(const std::vector<double>& traffic, std::vector<NodeId>* servers) const {
+  Balance balance;
+  std::map<NodeId, uint32_t> index_of;
+  for (const auto& [server, weight] : placement_.WeighServers()) {
+    index_of[server] = static_cast<uint32_t>(servers->size());
+    servers->push_back(server);
+    balance.weights.push_back(weight);
+  }
   std::vector<uint64_t> bytes;
   for (uint32_t i = 0; i < slices_.size(); ++i) bytes.push_back(slices_.At(SliceId(i)).bytes);
-  return bytes;
+  const std::vector<double> loads = SliceLoads(bytes, traffic);
+  for (uint32_t i = 0; i < slices_.size(); ++i) {
+    const PlacedSlice& placed = slices_.At(SliceId(i));
+    Balance::Slice slice{index_of.at(placed.server), {}, loads[i]};
+    if (placed.replica != NodeId()) {
+      const auto at = index_of.find(placed.replica);
+      slice.replica = at == index_of.end() ? UINT32_MAX : at->second;
+    }
+    balance.slices.push_back(slice);
+  }
+  return balance;
 }
 
 void SliceTransfers::PlanMoves(Time now) {
   next_balance_ = now + kBalanceInterval;
-  const auto servers = placement_.WeighServers();
-  Balance balance;
-  std::map<NodeId, uint32_t> index_of;
-  for (const auto& [server, weight] : servers) {
-    index_of[server] = static_cast<uint32_t>(index_of.size());
-    balance.weights.push_back(weight);
-  }
-  const std::vector<double> loads = SliceLoads(SliceBytes(), traffic_.Rates());
-  for (uint32_t i = 0; i < slices_.size(); ++i)
-    balance.slices.push_back({index_of.at(slices_.At(SliceId(i)).server), loads[i]});
-
+  std::vector<NodeId> servers;
+  const Balance balance = Weigh(traffic_.Rates(), &servers);
   // Placements that do not level the load by themselves are levelled for a new server alone.
-  const bool fresh = servers_changed_ && !std::ranges::all_of(servers, [this](const auto& server) {
-                       return slices_.Holds(server.first);
-                     });
+  const bool fresh = servers_changed_ &&
+                     !std::ranges::all_of(servers, [this](NodeId server) { return slices_.Holds(server); });
   const Placement::Kind kind = placement_.settings().placement.kind;
   const bool by_load = kind != Placement::kRoundRobin && kind != Placement::kOwn;
   const bool level = fresh || moves_.levels() || (by_load && OutOfBalance(balance));
@@ -149,9 +234,9 @@ void SliceTransfers::PlanMoves(Time now) {
   placement_.SetReplicasChanged(true);
   std::vector<SliceMoves::Planned> planned;
   for (const SliceMove& move : protocol::PlanMoves(balance, level)) {
-    const NodeId to = servers[move.to].first;
+    const NodeId to = servers[move.to];
     const bool there = slices_.At(SliceId(move.slice)).replica == to;
-    planned.push_back({SliceId(move.slice), servers[move.from].first, to,
+    planned.push_back({SliceId(move.slice), servers[move.from], to,
                        there ? MoveOrder::Kind::kHandOver : MoveOrder::Kind::kMove});
   }
   if (!planned.empty()) next_balance_ = now + kCoolDown;
@@ -161,25 +246,12 @@ void SliceTransfers::PlanMoves(Time now) {
 void SliceTransfers::PlanReplicas() {
   placement_.SetReplicasChanged(false);
   if (placement_.settings().replicas < 2) return;
-  ReplicaBalance balance;
-  std::map<NodeId, uint32_t> index_of;
   std::vector<NodeId> servers;
-  std::vector<topology::HostPlace> places;
-  for (const auto& [server, weight] : placement_.WeighServers()) {
-    index_of[server] = static_cast<uint32_t>(servers.size());
-    servers.push_back(server);
-    balance.weights.push_back(weight);
-    places.push_back(roster_.At(server).place);
-  }
-  if (roster_.AnyPlaceKnown()) balance.allowed = topology::ReplicaServers(places, balance.weights);
-  const std::vector<double> loads = SliceLoads(SliceBytes(), {});
-  for (uint32_t i = 0; i < slices_.size(); ++i) {
-    ReplicaBalance::Slice slice{index_of.at(slices_.At(SliceId(i)).server), {}, loads[i]};
-    if (const NodeId replica = slices_.At(SliceId(i)).replica; replica != NodeId()) {
-      const auto at = index_of.find(replica);
-      slice.replica = at == index_of.end() ? UINT32_MAX : at->second;
-    }
-    balance.slices.push_back(slice);
+  Balance balance = Weigh({}, &servers);
+  if (roster_.AnyPlaceKnown()) {
+    std::vector<topology::HostPlace> places;
+    for (const NodeId server : servers) places.push_back(roster_.At(server).place);
+    balance.allowed = topology::ReplicaServers(places, balance.weights);
   }
   std::vector<SliceMoves::Planned> planned;
   for (const ReplicaChange& change : PlanReplicaChanges(balance)) {
@@ -217,18 +289,6 @@ void SliceTransfers::BeginMove(Time now, const SavedSlices& saved_slices) {
 }
 
 // ---- servers that come and go
-
-void SliceTransfers::Forget(NodeId server) {
-  servers_changed_ = true;
-  moves_.Forget(server);
-  slices_.ForgetParts(server);
-}
-
-void SliceTransfers::BeginDraining(NodeId server) {
-  if (roster_.Draining(server)) return;
-  roster_.SetState(server, Member::State::kDraining);
-  servers_changed_ = true;
-}
 
 Status SliceTransfers::DrainServer(Time now, NodeId server) {
   const MemberState* const member = roster_.Find(server);

@@ -18,10 +18,9 @@
 #include <vector>
 
 #include "protocol/checkpoints/checkpoints.h"
-#include "protocol/members/returning_members.h"
-#include "protocol/members/worker_slots.h"
+#include "protocol/members/roster.h"
 #include "protocol/predictions/predictions.h"
-#include "protocol/records/recovered_state.h"
+#include "protocol/records/journal.h"
 #include "protocol/scaling/scale.h"
 #include "protocol/succession/restored_journal.h"
 

@@ -35,11 +35,17 @@ struct PlaceSettings {
 };
 Result<HostPlace> MakeHostPlace(const PlaceSettings& options, const PlaceSettings& environment);
 
-bool SameSite(const HostPlace& a, const HostPlace& b);
+inline bool SameSite(const HostPlace& a, const HostPlace& b) {
+  return a.site == b.site;
+}
 // Both zones are known, and are the same zone of the same site.
-bool SameZone(const HostPlace& a, const HostPlace& b);
+inline bool SameZone(const HostPlace& a, const HostPlace& b) {
+  return SameSite(a, b) && !a.zone.empty() && a.zone == b.zone;
+}
 // Both zones are known, and are two zones of the same site: one failure does not reach both.
-bool OtherZoneOfSite(const HostPlace& a, const HostPlace& b);
+inline bool OtherZoneOfSite(const HostPlace& a, const HostPlace& b) {
+  return SameSite(a, b) && !a.zone.empty() && !b.zone.empty() && a.zone != b.zone;
+}
 
 // "madrid/a (bandwidth)", for messages. "a host without a site" if nothing is known.
 std::string PlaceText(const HostPlace& place);

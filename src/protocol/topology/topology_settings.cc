@@ -1,13 +1,62 @@
 #include "protocol/topology/topology_settings.h"
 
 #include <chrono>
+#include <set>
 #include <utility>
-#include <vector>
 
 #include "base/text.h"
-#include "protocol/topology/server_hosts.h"
 
 namespace leat::topology {
+
+// ---- places
+
+Status CheckPlaceName(std::string_view what, std::string_view value) {
+  if (value.empty()) return {};
+  if (IsWord(value, HostPlace::kMaxBytes, "-_.") && IsLetterOrDigit(value.front()) &&
+      IsLetterOrDigit(value.back()))
+    return {};
+  std::string shown(value.substr(0, HostPlace::kMaxBytes));
+  for (char& c : shown) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  return {Code::kInvalidArgument,
+          std::string(what) + " '" + shown + "' is no name: at most " + std::to_string(HostPlace::kMaxBytes) +
+              " letters, digits, '-', '_' and '.', with a letter or digit at both ends"};
+}
+
+Status Check(const HostPlace& place) {
+  LEAT_RETURN_IF_ERROR(CheckPlaceName("site", place.site));
+  LEAT_RETURN_IF_ERROR(CheckPlaceName("zone", place.zone));
+  return CheckPlaceName("class", place.host_class);
+}
+
+Result<HostPlace> MakeHostPlace(const PlaceSettings& options, const PlaceSettings& environment) {
+  HostPlace place;
+  struct Part {
+    const char *option, *variable;
+    std::string PlaceSettings::*setting;
+    std::string HostPlace::*value;
+  };
+  for (const Part& part :
+       std::array<Part, 3>{{{"--site", "LEAT_SITE", &PlaceSettings::site, &HostPlace::site},
+                            {"--zone", "LEAT_ZONE", &PlaceSettings::zone, &HostPlace::zone},
+                            {"--class", "LEAT_CLASS", &PlaceSettings::host_class, &HostPlace::host_class}}}) {
+    const bool given = !(options.*part.setting).empty();
+    place.*part.value = given ? options.*part.setting : environment.*part.setting;
+    LEAT_RETURN_IF_ERROR(CheckPlaceName(given ? part.option : part.variable, place.*part.value));
+  }
+  return place;
+}
+
+std::string PlaceText(const HostPlace& place) {
+  if (place == HostPlace()) return "a host without a site";
+  std::string text = place.site.empty() ? "(no site)" : place.site;
+  if (!place.zone.empty()) text += "/" + place.zone;
+  if (!place.host_class.empty()) text += " (" + place.host_class + ")";
+  return text;
+}
+
+// ---- settings
 
 namespace {
 
@@ -22,6 +71,22 @@ std::string NameFrom(const Config& map, const char* key) {
 HostPlace PlaceFrom(const Config& map) {
   map.Allow({"site", "zone", "class"});
   return {NameFrom(map, "site"), NameFrom(map, "zone"), NameFrom(map, "class")};
+}
+
+// A job's mistake in one line, or ok: a site or class that no host of `offered` has, with those that there
+// are. `part` is site or host_class; an empty name is ok.
+Status CheckOffered(std::string HostPlace::*part, const std::string& wanted,
+                    const std::vector<HostPlace>& offered) {
+  if (wanted.empty()) return {};
+  std::set<std::string> there;
+  for (const HostPlace& place : offered) {
+    if (!(place.*part).empty()) there.insert(place.*part);
+  }
+  if (there.contains(wanted)) return {};
+  const std::string list = Joined(there);
+  return {Code::kInvalidArgument, std::string("no host offers the ") +
+                                      (part == &HostPlace::site ? "site" : "class") + " '" + wanted +
+                                      "'; there " + (list.empty() ? "is none" : "are: " + list)};
 }
 
 // A host that the zone map lacks does not join, so what none of its hosts has is a mistake; unless they leave
@@ -39,6 +104,28 @@ void CheckInMap(const Config& section, const char* key, const std::string& wante
 
 std::string Milliseconds(Duration duration) {
   return Formatted("%.4g", std::chrono::duration<double, std::milli>(duration).count());
+}
+
+// The site of the slices; none: everywhere, or there are no servers. `current`: the site that has slices
+// already, which is kept as long as it has a server, because another one would move them all.
+std::optional<std::string> ServerSite(const TopologySettings& settings, const std::vector<HostPlace>& servers,
+                                      const std::optional<std::string>& current) {
+  if (settings.servers_anywhere) return std::nullopt;
+  if (!settings.server_site.empty()) return settings.server_site;
+  std::map<std::string, size_t> counts;
+  for (const HostPlace& place : servers) ++counts[place.site];
+  if (counts.empty()) return std::nullopt;
+  if (current && counts.contains(*current)) return current;
+  // The first by name of equals.
+  return std::ranges::max_element(counts, {}, [](const auto& site) { return site.second; })->first;
+}
+
+// Servers in other zones of the primary's site that have slices.
+bool HasOtherZone(const std::vector<HostPlace>& servers, const std::vector<double>& weights, size_t primary) {
+  for (size_t s = 0; s < servers.size(); ++s) {
+    if (weights[s] > 0 && OtherZoneOfSite(servers[primary], servers[s])) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -122,6 +209,60 @@ std::string DistanceWarning(const TopologySettings& settings, std::string_view r
   return std::string(role) + " is " + Milliseconds(round_trip) +
          " ms from the coordinator (round trip), more than max_latency_ms " +
          Milliseconds(settings.max_latency);
+}
+
+// ---- servers and replicas
+
+Status CheckOffered(const TopologySettings& settings, const std::vector<HostPlace>& offered) {
+  LEAT_RETURN_IF_ERROR(CheckOffered(&HostPlace::site, settings.server_site, offered));
+  LEAT_RETURN_IF_ERROR(CheckOffered(&HostPlace::host_class, settings.server_class, offered));
+  return CheckOffered(&HostPlace::host_class, settings.worker_class, offered);
+}
+
+std::vector<double> ServerWeights(const TopologySettings& settings, const std::vector<HostPlace>& servers,
+                                  const std::optional<std::string>& current) {
+  const auto site = ServerSite(settings, servers, current);
+  std::vector<double> weights(servers.size(), 0);
+  bool preferred = false;
+  for (size_t s = 0; s < servers.size(); ++s) {
+    if (site && servers[s].site != *site) continue;
+    weights[s] = 1;
+    preferred |= !settings.server_class.empty() && servers[s].host_class == settings.server_class;
+  }
+  for (size_t s = 0; preferred && s < servers.size(); ++s) {
+    if (servers[s].host_class != settings.server_class) weights[s] = 0;
+  }
+  return weights;
+}
+
+std::vector<std::vector<bool>> ReplicaServers(const std::vector<HostPlace>& servers,
+                                              const std::vector<double>& weights) {
+  std::vector<std::vector<bool>> allowed(servers.size(), std::vector<bool>(servers.size()));
+  for (size_t primary = 0; primary < servers.size(); ++primary) {
+    const bool apart = HasOtherZone(servers, weights, primary);
+    for (size_t s = 0; s < servers.size(); ++s) {
+      allowed[primary][s] =
+          s != primary && weights[s] > 0 &&
+          (apart ? OtherZoneOfSite(servers[primary], servers[s]) : SameSite(servers[primary], servers[s]));
+    }
+  }
+  return allowed;
+}
+
+std::vector<std::string> ReplicaWarnings(const std::vector<HostPlace>& servers,
+                                         const std::vector<double>& weights) {
+  std::set<std::string> sites;
+  for (size_t s = 0; s < servers.size(); ++s) {
+    if (weights[s] > 0 && !servers[s].zone.empty() && !HasOtherZone(servers, weights, s))
+      sites.insert(servers[s].site);
+  }
+  std::vector<std::string> warnings;
+  for (const std::string& site : sites) {
+    warnings.push_back("replicas are in the zone of their slices: " +
+                       (site.empty() ? std::string("there are") : "site '" + site + "' has") +
+                       " servers in one zone only");
+  }
+  return warnings;
 }
 
 }  // namespace leat::topology

@@ -2,10 +2,14 @@
 // latency that the roles need. Pure values.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/config/config.h"
@@ -43,5 +47,51 @@ Status CheckOneHost(const TopologySettings& settings, const std::string& host, c
 Status CheckDistance(const TopologySettings& settings, std::string_view role, Duration round_trip);
 // "worker 3 is 45.2 ms from the coordinator, more than max_latency_ms 20"; empty: it is near enough.
 std::string DistanceWarning(const TopologySettings& settings, std::string_view role, Duration round_trip);
+
+// ---- servers and replicas, by the places of their hosts
+//
+// - All slices are in one site, unless the job says otherwise: every step would cross the link between sites.
+// - Servers on hosts of the class that the job names for servers are preferred. They alone get slices, as
+//   long as there is one.
+// - A replica is in another zone of the same site, where there is one with servers. Otherwise it is on any
+//   other server of the site, and never in another site.
+
+// A job's mistake in one line, or ok: a site or class of the settings that no host of `offered` has, with
+// those that there are.
+Status CheckOffered(const TopologySettings& settings, const std::vector<HostPlace>& offered);
+
+// By server: 1 if it is to have slices, or else 0 (as the weights of Balance). `current`:
+// the site that has slices already, which is kept as long as it has a server.
+std::vector<double> ServerWeights(const TopologySettings& settings, const std::vector<HostPlace>& servers,
+                                  const std::optional<std::string>& current = {});
+
+// [primary][server]: whether the server may have replicas of the primary's slices.
+std::vector<std::vector<bool>> ReplicaServers(const std::vector<HostPlace>& servers,
+                                              const std::vector<double>& weights);
+// Warnings, one for each site in which replicas are in their slices' own zone, because no other has servers.
+// Sites whose zones are unknown get none.
+std::vector<std::string> ReplicaWarnings(const std::vector<HostPlace>& servers,
+                                         const std::vector<double>& weights);
+
+// The round trip to a peer: the least of the last few calls, because a call also takes the time that the peer
+// or this process was busy. Pure state.
+class RoundTrips {
+ public:
+  static constexpr size_t kLast = 8;
+
+  // A call was answered after this time.
+  void Add(Duration took) { last_[added_++ % kLast] = std::max(took, Duration(0)); }
+  // 0: no call was answered yet.
+  Duration least() const {
+    const size_t known = std::min(added_, kLast);
+    return known == 0 ? Duration(0)
+                      : *std::min_element(last_.begin(), last_.begin() + static_cast<std::ptrdiff_t>(known));
+  }
+  size_t added() const { return added_; }
+
+ private:
+  std::array<Duration, kLast> last_{};
+  size_t added_ = 0;
+};
 
 }  // namespace leat::topology

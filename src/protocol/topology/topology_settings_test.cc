@@ -5,8 +5,6 @@
 
 #include <stdexcept>
 
-#include "protocol/topology/round_trips.h"
-
 namespace leat::topology {
 namespace {
 

@@ -7,7 +7,7 @@
 #include "base/rng.h"
 #include "protocol/topology/host_place.h"
 #include "protocol/topology/near_partitions.h"
-#include "protocol/topology/server_hosts.h"
+#include "protocol/topology/topology_settings.h"
 
 namespace leat::topology {
 namespace {

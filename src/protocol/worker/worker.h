@@ -15,19 +15,12 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <span>
-#include <string>
-#include <variant>
-#include <vector>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "protocol/actions.h"
-#include "protocol/messages_control.h"
+#include "protocol/leases/held/run_order.h"
 #include "protocol/messages_data.h"
-#include "protocol/push/retries.h"
-#include "protocol/strategy.h"
 
 namespace leat::protocol {
 
@@ -47,23 +40,38 @@ struct WorkerConfig {
 class Worker {
  public:
   explicit Worker(WorkerConfig config);
-  ~Worker();
 
   // `term`: of the coordinator.
-  void OnJoined(NodeId node, uint64_t term = 0);
+  void OnJoined(NodeId node, uint64_t term = 0) {
+    node_ = node;
+    term_ = term;
+    exchanges_.OnJoined(node);
+    retries_.OnJoined(node);
+  }
   // ---- control plane. The shell fills in `progress`.
   WorkerHeartbeat MakeHeartbeat(Time now);
   // True if a heartbeat should be sent without waiting for the interval: the worker needs leases, or has
   // ended some.
-  bool HeartbeatUrgent() const;
+  bool HeartbeatUrgent() const {
+    return !stopped_ && (splits_.has_news() || outbox_.view_wanted || introduces_ || gone());
+  }
   WorkerActions OnHeartbeatReply(Time now, const WorkerHeartbeatReply& reply);
   // Stops after the current batch and the push of what is computed; gives up open leases.
-  WorkerActions Leave(Time now);
+  WorkerActions Leave(Time now) {
+    leaving_ = true;
+    return Advanced(now);
+  }
 
   // ---- input
-  WorkerActions OnSplitReady(Time now, uint64_t lease);
+  WorkerActions OnSplitReady(Time now, uint64_t lease) {
+    if (HeldSplit* const split = splits_.Find(lease)) split->ready = true;
+    return Advanced(now);
+  }
   // The split could not be read: releases the lease. The shell decides when to give up.
-  WorkerActions OnSplitFailed(Time now, uint64_t lease);
+  WorkerActions OnSplitFailed(Time now, uint64_t lease) {
+    if (splits_.Holds(lease)) splits_.Release(lease);
+    return Advanced(now);
+  }
   // ---- compute
   WorkerActions OnComputed(Time now, uint64_t token, const BatchOutcome& outcome);
   // ---- data plane
@@ -71,26 +79,77 @@ class Worker {
   WorkerActions OnPushFailed(Time now, NodeId server, uint64_t sequence, const Status& why);
   // Nothing comes from the server's host, not even an answer to an attempt to connect, or something comes
   // again; see ps::Client::Events. The server is reported as unreachable while a request to it is open.
-  void OnSilence(NodeId server, bool silent);
-  WorkerActions OnTimer(Time now);
+  void OnSilence(NodeId server, bool silent) { retries_.OnSilence(server, silent); }
+  WorkerActions OnTimer(Time now) {
+    if (stopped_) return {};
+    exchanges_.RepeatLate(now, leaving_);
+    return Advanced(now);
+  }
   // When to call OnTimer; Time::max() for never.
   Time next_timer() const;
 
-  const View& view() const;
-  uint64_t term() const;  // term of the coordinator that it follows
+  const View& view() const { return exchanges_.view(); }
+  uint64_t term() const { return term_; }  // term of the coordinator that it follows
   // The lease while it is held, else null.
-  const Lease* FindLease(uint64_t lease) const;
-  bool idle() const;  // nothing leased
+  const Lease* FindLease(uint64_t lease) {
+    const HeldSplit* const split = splits_.Find(lease);
+    return split ? &split->lease : nullptr;
+  }
+  bool idle() const { return splits_.empty(); }  // nothing leased
   // The values of all slices are in memory, as of some earlier time.
-  bool has_values() const;
-  bool computing() const;         // a run, of which no batch or not all have been computed
-  bool stands_by() const;         // as of the view
-  uint64_t push_retries() const;  // requests that failed or were not answered in time
+  bool has_values() const {
+    return exchanges_.ready() && run_.phase() != Phase::kPulling && !versions_.LacksAny();
+  }
+  // A run, of which no batch or not all have been computed.
+  bool computing() const { return run_.phase() == Phase::kComputing; }
+  // As of the view.
+  bool stands_by() const {
+    const Member* const self = exchanges_.view().Find(node_);
+    return self != nullptr && self->state == Member::State::kStandby;
+  }
+  uint64_t push_retries() const {
+    return retries_.count();
+  }  // requests that failed or were not answered in time
 
  private:
   friend struct PrefetchHints;
-  struct State;
-  std::unique_ptr<State> state_;
+  using Phase = CurrentRun::Phase;
+
+  // Starts what is due, until there is nothing to do but wait.
+  void Advance(Time now);
+  void TakeView(const Shared<View>& newer);
+  void Stop(bool evicted);
+  // A worker that leaves, and has nothing more to do.
+  bool gone() const { return leaving_ && run_.phase() == Phase::kIdle && splits_.empty(); }
+  // Waits for others, not for its own input or computation.
+  bool Waiting() const {
+    if (run_.phase() != Phase::kIdle) return run_.phase() != Phase::kComputing;
+    // Reading a split is work; what is ready waits for a step or a server.
+    return splits_.FirstIsReady();
+  }
+  WorkerActions Take() { return std::exchange(outbox_.actions, {}); }
+  WorkerActions Advanced(Time now) {
+    Advance(now);
+    return Take();
+  }
+
+  const WorkerConfig config_;
+  Retries retries_;
+
+  // The fields that every reply needs: kNearBytes from here.
+  static constexpr size_t kNearBytes = 384;
+  bool leaving_ = false;
+  bool stopped_ = false;
+  bool introduces_ = false;  // a new coordinator has not answered with its term yet: all leases are reported
+  WorkerOutbox outbox_;
+  SliceVersions versions_;
+  Exchanges exchanges_;
+  CurrentRun run_;
+
+  HeldSplits splits_;
+  RunOrder order_;
+  NodeId node_;
+  uint64_t term_ = 0;
 };
 
 }  // namespace leat::protocol

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "compute/engine/run/progress.h"
 #include "net/rpc/client.h"
-#include "protocol/topology/round_trips.h"
+#include "protocol/topology/topology_settings.h"
 
 namespace leat::roles {
 

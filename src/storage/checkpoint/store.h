@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "protocol/records/recovered_state.h"
+#include "protocol/records/journal.h"
 #include "protocol/server/server.h"
 #include "storage/checkpoint/file.h"
 

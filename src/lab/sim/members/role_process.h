@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -77,7 +76,7 @@ struct alignas(64) RoleProcess : Process {
   uint32_t incarnation = 0;  // incarnation of the machine: incremented when the process joins again
   HostState* host = nullptr;
   // ---- a worker
-  std::optional<protocol::Worker> worker;
+  std::unique_ptr<protocol::Worker> worker;
   Time waiting_since{-1};
   std::unique_ptr<WorkerMemory> memory;
   std::unique_ptr<GroupMemberParts> group_member;  // all-reduce

@@ -63,7 +63,7 @@ void RoleProcesses::JoinAgain(const ProcessPtr& p) {
     config.times.unreachable_after = options_.unreachable_after;
     config.late_labels = world_.LateLabels();
     config.always_pull = p->standby;
-    p->worker.emplace(config);
+    p->worker = std::make_unique<Worker>(config);
     p->memory = world_.workload.Join();
     p->progress = {};
   }

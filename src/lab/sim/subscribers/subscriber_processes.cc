@@ -29,7 +29,7 @@ void SubscriberProcesses::Start() {
   subscribers_.push_back(s);
   for (auto& memory : s->memories) {
     memory.values.resize(world_.modelled ? 0 : world_.elements);
-    memory.held = FollowedValues(world_.slice_ranges.size());
+    memory.held = SubscribedValues(world_.slice_ranges.size());
   }
   Join(s);
 }
@@ -40,10 +40,10 @@ void SubscriberProcesses::Join(const SubscriberPtr& s) {
   s->joined = s->heartbeat_in_flight = false;
   s->connections.clear();
   s->wake_at = Time::max();
-  s->machine = std::make_unique<Follower>(FollowerConfig{.table = options_.table,
-                                                         .on_servers = options_.strategy.on_servers(),
-                                                         .refresh = options_.refresh,
-                                                         .reply_timeout = options_.reply_timeout});
+  s->machine = std::make_unique<Subscriber>(SubscriberConfig{.table = options_.table,
+                                                             .on_servers = options_.strategy.on_servers(),
+                                                             .refresh = options_.refresh,
+                                                             .reply_timeout = options_.reply_timeout});
   ScheduleIn(s, Between(20, 200), [this, s, incarnation = s->incarnation] {
     if (incarnation == s->incarnation) AskToJoin(s);
   });
@@ -102,9 +102,9 @@ void SubscriberProcesses::WakeAt(const SubscriberPtr& s, Time at) {
   });
 }
 
-void SubscriberProcesses::ExecuteAll(const SubscriberPtr& s, const FollowerActions& actions) {
+void SubscriberProcesses::ExecuteAll(const SubscriberPtr& s, const SubscriberActions& actions) {
   const uint32_t incarnation = s->incarnation;
-  for (const FollowerAction& action : actions) {
+  for (const SubscriberAction& action : actions) {
     if (incarnation != s->incarnation || world_.done) return;
     std::visit([&](const auto& a) { Execute(s, a); }, action);
   }
@@ -119,7 +119,7 @@ void SubscriberProcesses::Execute(const SubscriberPtr& s, const Disconnect& a) {
   all_.pulls.ForgetFrom(s, a.server);
 }
 
-void SubscriberProcesses::Execute(const SubscriberPtr& s, const BeginRound&) {
+void SubscriberProcesses::Execute(const SubscriberPtr& s, const BeginSweep&) {
   s->filled = 1 - s->filled;
   s->placed.clear();
   const View& known = s->machine->view();
@@ -134,7 +134,7 @@ void SubscriberProcesses::Execute(const SubscriberPtr& s, const BeginRound&) {
   ExecuteAll(s, s->machine->OnRoom(now(), &s->memories[s->filled].held));
 }
 
-void SubscriberProcesses::Execute(const SubscriberPtr& s, const CompleteRound& a) {
+void SubscriberProcesses::Execute(const SubscriberPtr& s, const CompleteSweep& a) {
   ++counts_.follow_rounds;
   if (a.changed) ++counts_.follow_changes;
   if (s->last_asked) counts_.follow_gap = std::max(counts_.follow_gap, a.asked - *s->last_asked);

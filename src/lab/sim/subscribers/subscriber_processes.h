@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "lab/sim/members/role_process.h"
-#include "protocol/subscribers/follower.h"
+#include "protocol/subscribers/subscriber.h"
 
 namespace leat::sim {
 
@@ -21,9 +21,9 @@ struct SubscriberProcess : Process {
   // a process that answers with the one while it fills the other.
   struct Memory {
     std::vector<float> values;
-    protocol::FollowedValues held;
+    protocol::SubscribedValues held;
   };
-  std::unique_ptr<protocol::Follower> machine;
+  std::unique_ptr<protocol::Subscriber> machine;
   std::array<Memory, 2> memories;
   size_t filled = 0;  // index of the round's memory
   uint32_t incarnation = 0;
@@ -62,12 +62,12 @@ class SubscriberProcesses : Concern {
   void SendHeartbeat(const SubscriberPtr& s);
   void Wake(const SubscriberPtr& s);
   void WakeAt(const SubscriberPtr& s, Time at);
-  void ExecuteAll(const SubscriberPtr& s, const protocol::FollowerActions& actions);
+  void ExecuteAll(const SubscriberPtr& s, const protocol::SubscriberActions& actions);
   void Execute(const SubscriberPtr& s, const protocol::StopRole& a);
   void Execute(const SubscriberPtr& s, const protocol::Disconnect& a);
   void Execute(const SubscriberPtr& s, const protocol::SendPush& a);
-  void Execute(const SubscriberPtr& s, const protocol::BeginRound& a);
-  void Execute(const SubscriberPtr& s, const protocol::CompleteRound& a);
+  void Execute(const SubscriberPtr& s, const protocol::BeginSweep& a);
+  void Execute(const SubscriberPtr& s, const protocol::CompleteSweep& a);
   void CheckCompleted(const SubscriberPtr& s);
 
   std::vector<SubscriberPtr> subscribers_;

@@ -15,7 +15,7 @@
 
 #include "protocol/leases/rounds/round_queue.h"
 #include "protocol/members/roster.h"
-#include "protocol/slices/slice_progress.h"
+#include "protocol/slices/slice_map.h"
 
 namespace leat::protocol {
 

@@ -77,7 +77,8 @@ TEST_F(HostedSlicesTest, UpdatesTheLedgerOfASliceOnDemand) {
   Cut cut;
   cut.end = 8;
   cut.batch_size = 4;
-  slices_.ledgers().Record(0, cut, 1);
+  slices_.ledgers().SelectRun(cut, 1);
+  slices_.ledgers().Record(0);
   slices_.Hot(SliceId(0)).ledger_outdated = true;
   EXPECT_EQ(hosted->slice->ledger.Lookup(cut, 1), Ledger::Entry::kNew);
   EXPECT_EQ(slices_.WithLedger(*hosted).ledger.Lookup(cut, 1), Ledger::Entry::kDuplicate);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 
 #include "protocol/guards.h"
 
@@ -72,6 +71,14 @@ void ReplicaForwards::LoseLink(NodeId server) {
 
 // ---- forwards
 
+void ReplicaForwards::Send(NodeId server, Link* link, const std::shared_ptr<ForwardRequest>& forward,
+                           std::vector<std::span<const float>> gradients, Buffer memory) {
+  forward->from = node_;
+  forward->link = link->id;
+  forward->number = ++link->sent;
+  actions_.emplace_back(Forward{server, link->address, forward, std::move(gradients), std::move(memory)});
+}
+
 void ReplicaForwards::ForwardTaken(const PushRequest& request, std::span<const SliceRef> slices,
                                    std::span<const TakenSlice> taken,
                                    std::span<const std::span<const float>> gradients, const Buffer& memory) {
@@ -95,9 +102,6 @@ void ReplicaForwards::ForwardTaken(const PushRequest& request, std::span<const S
     static_cast<PushHeader&>(forward->push) = request;
     forward->push.sequence = forward->push.version_wanted = 0;
     forward->push.want_values = forward->push.exact = false;
-    forward->from = node_;
-    forward->link = link.id;
-    forward->number = ++link.sent;
     Buffer kept = memory;
     if (gradient && !kept) {
       size_t bytes = 0;
@@ -111,7 +115,7 @@ void ReplicaForwards::ForwardTaken(const PushRequest& request, std::span<const S
         at += part.size_bytes();
       }
     }
-    actions_.emplace_back(Forward{server, link.address, forward, std::move(numbers), std::move(kept)});
+    Send(server, &link, forward, std::move(numbers), std::move(kept));
     if (link.sent - link.acknowledged > kMaxUnacknowledged) full.push_back(server);
   }
   for (const NodeId server : full) LoseLink(server);
@@ -123,11 +127,8 @@ std::optional<LinkNumber> ReplicaForwards::ForwardChosen(const DecidedStep& chos
   if (replica.lost || at == links_.end() || at->second.id != replica.link) return std::nullopt;
   Link& link = at->second;
   const auto forward = std::make_shared<ForwardRequest>();
-  forward->from = node_;
-  forward->link = link.id;
-  forward->number = ++link.sent;
   forward->decided.push_back(chosen);
-  actions_.emplace_back(Forward{replica.server, link.address, forward, {}, {}});
+  Send(replica.server, &link, forward);
   return LinkNumber{link.id, link.sent};
 }
 
@@ -146,10 +147,7 @@ void ReplicaForwards::ForwardDecided(const std::vector<SliceId>& changed,
     }
     if (forward->epochs.empty() && decided.empty()) continue;
     forward->decided = decided;
-    forward->from = node_;
-    forward->link = link.id;
-    forward->number = ++link.sent;
-    actions_.emplace_back(Forward{server, link.address, forward, {}, {}});
+    Send(server, &link, forward);
   }
 }
 
@@ -171,11 +169,6 @@ bool ReplicaForwards::OnForwarded(NodeId server, const ForwardReply& reply) {
   return true;
 }
 
-void ReplicaForwards::OnFailed(NodeId server, uint64_t link) {
-  const auto at = links_.find(server);
-  if (at != links_.end() && at->second.id == link) LoseLink(server);
-}
-
 // ---- acknowledgements
 
 bool ReplicaForwards::Acknowledged(const RemoteReplica& replica, uint64_t number) const {
@@ -193,10 +186,6 @@ bool ReplicaForwards::Acknowledged(const std::vector<SliceIncarnation>& slices) 
     const RemoteReplica& replica = hosted->replica;
     return Acknowledged(replica, std::max(replica.taken, replica.changed));
   });
-}
-
-bool ReplicaForwards::KeptAcknowledged(const HostedSlice& hosted) const {
-  return hosted.replica.link != hosted.kept_at.link || Acknowledged(hosted.replica, hosted.kept_at.number);
 }
 
 bool ReplicaForwards::Unconfirmed(const SliceReply& reply, const std::vector<LinkNumber>& numbers) const {

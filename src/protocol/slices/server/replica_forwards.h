@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -54,14 +55,19 @@ class ReplicaForwards {
   std::vector<ForwardAction> TakeActions() { return std::exchange(actions_, {}); }
   // False if the reply changes nothing, or has broken the link.
   bool OnForwarded(NodeId server, const ForwardReply& reply);
-  void OnFailed(NodeId server, uint64_t link);
+  void OnFailed(NodeId server, uint64_t link) {
+    const auto at = links_.find(server);
+    if (at != links_.end() && at->second.id == link) LoseLink(server);
+  }
 
   // ---- acknowledgements
   bool Acknowledged(const RemoteReplica& replica, uint64_t number) const;
   // The replicas have all that their primaries have. False if a slice is not here.
   bool Acknowledged(const std::vector<SliceIncarnation>& slices) const;
   // The replica of a kept slice has reached it.
-  bool KeptAcknowledged(const HostedSlice& hosted) const;
+  bool KeptAcknowledged(const HostedSlice& hosted) const {
+    return hosted.replica.link != hosted.kept_at.link || Acknowledged(hosted.replica, hosted.kept_at.number);
+  }
   // The replica may lack what the reply says of its slice.
   bool Unconfirmed(const SliceReply& reply, const std::vector<LinkNumber>& numbers) const;
   // The numbers that the replicas of the slices have to acknowledge before a push is answered.
@@ -80,6 +86,9 @@ class ReplicaForwards {
 
   Link& LinkTo(const ReplicaGroup& group);
   void LoseLink(NodeId server);
+  // Sends the link's next forward.
+  void Send(NodeId server, Link* link, const std::shared_ptr<ForwardRequest>& forward,
+            std::vector<std::span<const float>> gradients = {}, Buffer memory = {});
 
   HostedSlices& slices_;
   NodeId node_;

@@ -53,11 +53,6 @@ void SliceLedgers::Join(uint32_t slice, Ledger ledger) {
   class_of_[slice] = static_cast<uint32_t>(group - classes_.begin());
 }
 
-void SliceLedgers::Put(uint32_t slice, Ledger ledger) {
-  Drop(slice);
-  Join(slice, std::move(ledger));
-}
-
 void SliceLedgers::Drop(uint32_t slice) {
   if (class_of_[slice] == kNone) return;
   LedgerClass& group = classes_[std::exchange(class_of_[slice], kNone)];

@@ -34,19 +34,14 @@ class SliceLedgers {
   explicit SliceLedgers(size_t slices);
 
   // Replaces the slice's ledger.
-  void Put(uint32_t slice, Ledger ledger);
+  void Put(uint32_t slice, Ledger ledger) {
+    Drop(slice);
+    Join(slice, std::move(ledger));
+  }
   void Drop(uint32_t slice);
 
-  // As Ledger's, for a slice that has a ledger.
-  Ledger::Entry Lookup(uint32_t slice, const Cut& cut, uint32_t run) {
-    SelectRun(cut, run);
-    return Lookup(slice);
-  }
-  Ledger::Entry Record(uint32_t slice, const Cut& cut, uint32_t run) {
-    SelectRun(cut, run);
-    return Record(slice);
-  }
-  // The same in two calls: select the run once, then ask for each slice of a push.
+  // Selects the run that is then looked up or recorded for each slice of a push. Lookup and Record are as
+  // Ledger's, for a slice that has a ledger.
   void SelectRun(const Cut& cut, uint32_t run) {
     if (last_.run.run != run || last_.run.cut != cut) last_ = {kNone, 0, {cut, run}};
   }

@@ -31,12 +31,22 @@ SliceLedgers AllLedgers() {
   return ledgers;
 }
 
+Entry Lookup(SliceLedgers& ledgers, uint32_t slice, const Cut& cut, uint32_t run) {
+  ledgers.SelectRun(cut, run);
+  return ledgers.Lookup(slice);
+}
+
+Entry Record(SliceLedgers& ledgers, uint32_t slice, const Cut& cut, uint32_t run) {
+  ledgers.SelectRun(cut, run);
+  return ledgers.Record(slice);
+}
+
 TEST(SliceLedgers, EqualOnesAreOneClass) {
   SliceLedgers ledgers = AllLedgers();
   EXPECT_EQ(ledgers.Classes().size(), 1u);
   for (uint32_t i = 0; i < kManySlices; ++i) {
-    EXPECT_EQ(ledgers.Record(i, CutAt(0, 0, 4), 2), Entry::kNew);
-    EXPECT_EQ(ledgers.Record(i, CutAt(0, 0, 4), 2), Entry::kDuplicate);
+    EXPECT_EQ(Record(ledgers, i, CutAt(0, 0, 4), 2), Entry::kNew);
+    EXPECT_EQ(Record(ledgers, i, CutAt(0, 0, 4), 2), Entry::kDuplicate);
     const auto classes = ledgers.Classes();
     ASSERT_EQ(classes.size(), i + 1 < kManySlices ? 2u : 1u);
     EXPECT_EQ(classes[0].slices.size(), i + 1);
@@ -48,12 +58,12 @@ TEST(SliceLedgers, WhoseLedgersDifferedForLongAndComeToTheSameAreOneClassAgain) 
   SliceLedgers ledgers = AllLedgers();
   for (uint32_t run = 0; run < 200; ++run) {
     for (uint32_t i = 0; i < kManySlices; ++i) {
-      if (i % 2 == 0) ledgers.Record(i, CutAt(0, 0, 200), run);
+      if (i % 2 == 0) Record(ledgers, i, CutAt(0, 0, 200), run);
     }
   }
   EXPECT_EQ(ledgers.Classes().size(), 2u);
   for (uint32_t run = 0; run < 200; ++run) {
-    for (uint32_t i = 1; i < kManySlices; i += 2) ledgers.Record(i, CutAt(0, 0, 200), run);
+    for (uint32_t i = 1; i < kManySlices; i += 2) Record(ledgers, i, CutAt(0, 0, 200), run);
   }
   const auto classes = ledgers.Classes();
   ASSERT_EQ(classes.size(), 1u);
@@ -85,13 +95,13 @@ TEST(SliceLedgers, AreToEachSliceALedgerOfItsOwn) {
       if (rng.Chance(0.5)) {
         for (uint32_t i = 0; i < slices; ++i) {
           if (!plain[i] || rng.Chance(0.1)) continue;
-          ASSERT_EQ(ledgers.Lookup(i, cut, run), plain[i]->Lookup(cut, run)) << seed;
-          ASSERT_EQ(ledgers.Record(i, cut, run), plain[i]->Record(cut, run)) << seed;
+          ASSERT_EQ(Lookup(ledgers, i, cut, run), plain[i]->Lookup(cut, run)) << seed;
+          ASSERT_EQ(Record(ledgers, i, cut, run), plain[i]->Record(cut, run)) << seed;
         }
       } else {
         std::vector<RunId> runs;
         for (uint32_t r = 0; r < 8; ++r) {
-          if (ledgers.Lookup(slice, cut, r) == Entry::kNew && rng.Chance(0.5)) runs.push_back({cut, r});
+          if (Lookup(ledgers, slice, cut, r) == Entry::kNew && rng.Chance(0.5)) runs.push_back({cut, r});
         }
         if (!runs.empty()) ledgers.Record(slice, runs);
         for (const RunId& recorded : runs)

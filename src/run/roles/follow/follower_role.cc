@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "net/frames/frame.h"
-#include "protocol/subscribers/follower.h"
+#include "protocol/subscribers/subscriber.h"
 #include "run/roles/membership.h"
 #include "run/roles/role.h"
 #include "train/collective/messages.h"
@@ -43,7 +43,8 @@ class Connected {
   std::optional<bool> connected_;
 };
 
-// The shell around protocol::Follower. Everything runs on the loop's thread but the calls to the coordinator.
+// The shell around protocol::Subscriber. Everything runs on the loop's thread but the calls to the
+// coordinator.
 class FollowerRole {
  public:
   FollowerRole(net::Loop& loop, Membership& membership, net::Transport& transport, const job::Job& job,
@@ -115,7 +116,7 @@ class FollowerRole {
                                   : "slices are on no server now");
   }
 
-  void ExecuteAll(const protocol::FollowerActions& actions) {
+  void ExecuteAll(const protocol::SubscriberActions& actions) {
     for (const auto& action : actions) {
       if (membership_.over()) return;
       std::visit([this](const auto& one) { Execute(one); }, action);
@@ -124,12 +125,12 @@ class FollowerRole {
   }
   void Execute(const protocol::SendPush& a) { client_.Send(a); }
   void Execute(const protocol::Disconnect& a) { client_.Disconnect(a.server); }
-  void Execute(const protocol::BeginRound&) {
+  void Execute(const protocol::BeginSweep&) {
     parameters_ = sink_.Begin();
     client_.ReceiveInto(parameters_);
     ExecuteAll(machine_.OnRoom(loop_.Now(), parameters_ != nullptr ? &parameters_->held() : nullptr));
   }
-  void Execute(const protocol::CompleteRound& a) {
+  void Execute(const protocol::CompleteSweep& a) {
     connected_.Set(true, "");
     sink_.Complete(std::exchange(parameters_, nullptr), a.asked, a.changed);
   }
@@ -148,7 +149,7 @@ class FollowerRole {
   ValueSink& sink_;
   Connected& connected_;
   ps::Client client_;
-  protocol::Follower machine_;
+  protocol::Subscriber machine_;
   protocol::Parameters* parameters_ = nullptr;  // parameters of the current round
   uint64_t watch_ = 0;                          // timer
   bool leaves_ = false;

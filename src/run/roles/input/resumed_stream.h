@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 #include "job/job.h"
-#include "protocol/records/recovered_state.h"
+#include "protocol/records/journal.h"
 #include "storage/checkpoint/store.h"
 #include "stream/source.h"
 

@@ -11,7 +11,7 @@ using ::testing::ElementsAre;
 
 const NodeId kServe(30);
 
-class ServerFollowTest : public TwoServersTest {
+class ServerPullsTest : public TwoServersTest {
  protected:
   void Make(const StrategyConfig& strategy) {
     MakeServers(strategy);
@@ -53,7 +53,7 @@ class ServerFollowTest : public TwoServersTest {
   uint64_t ticket_ = 0;
 };
 
-TEST_F(ServerFollowTest, OnlyChangedSlicesHaveValues) {
+TEST_F(ServerPullsTest, OnlyChangedSlicesHaveValues) {
   Make({.kind = StrategyKind::kAsync});
   const auto first = Ask(Pull({{SliceId(0), {}, 0}, {SliceId(1), {}, 0}, {SliceId(2), Incarnation(3), 0}}));
   ASSERT_TRUE(first);
@@ -76,7 +76,7 @@ TEST_F(ServerFollowTest, OnlyChangedSlicesHaveValues) {
   EXPECT_EQ(a_.server->MakeHeartbeat().progress.refused, 0u);
 }
 
-TEST_F(ServerFollowTest, WhatChangesAnythingIsRefused) {
+TEST_F(ServerPullsTest, WhatChangesAnythingIsRefused) {
   Make({.kind = StrategyKind::kAsync});
   PushRequest push = Push(0, {0});
   push.worker = kServe;
@@ -89,7 +89,7 @@ TEST_F(ServerFollowTest, WhatChangesAnythingIsRefused) {
   EXPECT_EQ(a_.server->MakeHeartbeat().progress.refused, 1u);
 }
 
-TEST_F(ServerFollowTest, IsAnsweredAtOnceInAStepAndWithoutALane) {
+TEST_F(ServerPullsTest, IsAnsweredAtOnceInAStepAndWithoutALane) {
   Make({.kind = StrategyKind::kSync, .lanes = 2});
   Ask(Lane(0, 0, {0}));
   const auto reply = Ask(Pull({{SliceId(0), {}, 0}}));
@@ -110,7 +110,7 @@ TEST_F(ServerFollowTest, IsAnsweredAtOnceInAStepAndWithoutALane) {
   EXPECT_EQ(a_.server->MakeHeartbeat().progress.refused, 2u);
 }
 
-TEST_F(ServerFollowTest, SlicesElsewhereAreNotHere) {
+TEST_F(ServerPullsTest, SlicesElsewhereAreNotHere) {
   Make({.kind = StrategyKind::kAsync});
   a_.reply.orders.erase(a_.reply.orders.begin());
   Hear(a_);
@@ -118,7 +118,7 @@ TEST_F(ServerFollowTest, SlicesElsewhereAreNotHere) {
   EXPECT_THAT(Outcomes(reply), ElementsAre(SliceOutcome::kNotHere, SliceOutcome::kPulled));
 }
 
-TEST_F(ServerFollowTest, OneThatHasLeftGetsNothing) {
+TEST_F(ServerPullsTest, OneThatHasLeftGetsNothing) {
   Make({.kind = StrategyKind::kAsync});
   View without = ViewWithServe();
   without.members.pop_back();

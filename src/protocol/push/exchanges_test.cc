@@ -1,4 +1,4 @@
-#include "protocol/push/slice_versions.h"
+#include "protocol/push/exchanges.h"
 
 #include <gtest/gtest.h>
 

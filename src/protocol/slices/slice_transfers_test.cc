@@ -1,4 +1,4 @@
-#include "protocol/slices/slice_moves.h"
+#include "protocol/slices/slice_transfers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -72,7 +72,7 @@ TEST_F(SliceMovesTest, APauseFollowsAndItsSizeFollowsTheTime) {
   EXPECT_EQ(Begin().size(), 1u);
   Make(milliseconds(20));
   EXPECT_THAT(Begin(), ElementsAre());
-  now_ += SliceMoves::kPause * milliseconds(20) - milliseconds(1);
+  now_ += SliceMoves::kPauseFactor * milliseconds(20) - milliseconds(1);
   EXPECT_THAT(Begin(), ElementsAre());
   now_ += milliseconds(1);
   EXPECT_EQ(Begin().size(), 2u) << "it was short";

@@ -1,7 +1,6 @@
-#include "protocol/subscribers/follower.h"
+#include "protocol/subscribers/subscriber.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/check.h"
 #include "protocol/guards.h"
@@ -15,18 +14,12 @@ constexpr int kParts = 5;
 
 }  // namespace
 
-Follower::Follower(FollowerConfig config)
+Subscriber::Subscriber(SubscriberConfig config)
     : config_(std::move(config)), done_(config_.table.slices.size()), asked_(config_.table.slices.size()) {
   progress_.interval_seconds = Seconds(config_.refresh);
 }
 
-void Follower::OnJoined(NodeId node, uint64_t term) {
-  node_ = node;
-  term_ = term;
-  rotation_ = node.value;  // several followers ask several members
-}
-
-ServeHeartbeat Follower::MakeHeartbeat() {
+ServeHeartbeat Subscriber::MakeHeartbeat() {
   heartbeat_urgent_ = false;
   return {.node = node_,
           .term = term_,
@@ -35,7 +28,7 @@ ServeHeartbeat Follower::MakeHeartbeat() {
           .progress = progress_};
 }
 
-FollowerActions Follower::OnHeartbeatReply(Time now, const ServeHeartbeatReply& reply) {
+SubscriberActions Subscriber::OnHeartbeatReply(Time now, const ServeHeartbeatReply& reply) {
   if (stopped_ || !guards::CurrentTerm(reply.term, term_)) return {};
   if (reply.evicted || reply.stop) {
     Stop(reply.evicted && !leaving_);
@@ -52,39 +45,23 @@ FollowerActions Follower::OnHeartbeatReply(Time now, const ServeHeartbeatReply& 
   return Take();
 }
 
-FollowerActions Follower::Leave() {
-  leaving_ = heartbeat_urgent_ = true;
-  return {};
-}
-
-void Follower::Abort() {
-  if (!stopped_) Stop(false);
-  actions_.clear();
-}
-
-void Follower::Stop(bool evicted) {
+void Subscriber::Stop(bool evicted) {
   stopped_ = true;
-  for (auto& [server, peer] : peers_) {
-    if (peer.contacted) actions_.emplace_back(Disconnect{server});
-    if (peer.in_flight) Fail(started_, server, &peer);
-  }
+  for (auto& [server, peer] : peers_) Drop(server, &peer);
   peers_.clear();
   held_ = nullptr;
   actions_.emplace_back(StopRole{evicted});
 }
 
-void Follower::TakeView(const Shared<View>& view) {
+void Subscriber::TakeView(const Shared<View>& view) {
   view_ = view;
-  for (auto at = peers_.begin(); at != peers_.end();) {
-    const auto here = at++;
-    if (view_->Find(here->first) != nullptr) continue;
-    if (here->second.contacted) actions_.emplace_back(Disconnect{here->first});
-    if (here->second.in_flight) Fail(started_, here->first, &here->second);
-    peers_.erase(here);
+  for (auto& [server, peer] : peers_) {
+    if (view_->Find(server) == nullptr) Drop(server, &peer);
   }
+  std::erase_if(peers_, [this](const auto& entry) { return view_->Find(entry.first) == nullptr; });
   if (!config_.on_servers) ChooseMember();
   if (held_ == nullptr || !Placed()) return;
-  // Asks again for slices that were restored after their answer, so that a round does not mix incarnations.
+  // Asks again for slices that were restored after their answer, so that a sweep does not mix incarnations.
   for (size_t i = 0; i < done_.size(); ++i) {
     if (!done_[i] || !(held_->slices[i].incarnation < view_->slices[i].incarnation)) continue;
     done_[i] = false;
@@ -93,7 +70,7 @@ void Follower::TakeView(const Shared<View>& view) {
 }
 
 // Chooses a member with slices, which is in the group; keeps the present one while it has any.
-void Follower::ChooseMember() {
+void Subscriber::ChooseMember() {
   std::vector<NodeId> members;
   for (const SliceLocation& place : view_->slices) {
     const Member* const member = view_->Find(place.server);
@@ -105,22 +82,18 @@ void Follower::ChooseMember() {
   member_ = members.empty() ? NodeId() : members[rotation_ % members.size()];
 }
 
-NodeId Follower::PlaceOf(size_t slice) const {
-  return config_.on_servers ? view_->slices[slice].server : member_;
-}
-
-void Follower::Advance(Time now) {
+void Subscriber::Advance(Time now) {
   if (stopped_ || leaving_ || !Placed()) return;
   if (held_ != nullptr) return Ask(now);
-  if (awaits_room_ || now < next_round_) return;
+  if (awaits_room_ || now < next_sweep_) return;
   awaits_room_ = true;
-  actions_.emplace_back(BeginRound{});
+  actions_.emplace_back(BeginSweep{});
 }
 
-FollowerActions Follower::OnRoom(Time now, FollowedValues* held) {
+SubscriberActions Subscriber::OnRoom(Time now, SubscribedValues* held) {
   if (!std::exchange(awaits_room_, false) || stopped_) return {};
   if (held == nullptr) {
-    next_round_ = now + config_.room_interval;
+    next_sweep_ = now + config_.room_interval;
     return {};
   }
   LEAT_CHECK(held->slices.size() == done_.size());
@@ -136,11 +109,11 @@ FollowerActions Follower::OnRoom(Time now, FollowedValues* held) {
   return Take();
 }
 
-void Follower::Ask(Time now) {
+void Subscriber::Ask(Time now) {
   std::map<NodeId, std::vector<SliceRef>> wanted;
   for (size_t i = 0; i < done_.size(); ++i) {
     if (done_[i] || asked_[i]) continue;
-    const NodeId server = PlaceOf(i);
+    const NodeId server = config_.on_servers ? view_->slices[i].server : member_;
     if (server != NodeId()) wanted[server].push_back(held_->slices[i]);
   }
   for (auto& [server, peer] : peers_) peer.due = wanted.contains(server);
@@ -151,7 +124,7 @@ void Follower::Ask(Time now) {
   }
 }
 
-void Follower::Send(Time now, NodeId server, Peer* peer, std::vector<SliceRef> slices) {
+void Subscriber::Send(Time now, NodeId server, Peer* peer, std::vector<SliceRef> slices) {
   const Member* const member = view_->Find(server);
   if (member == nullptr || member->address.empty()) {
     heartbeat_urgent_ = true;
@@ -172,25 +145,28 @@ void Follower::Send(Time now, NodeId server, Peer* peer, std::vector<SliceRef> s
   actions_.emplace_back(SendPush{server, member->address, peer->request});
 }
 
-FollowerActions Follower::OnPushReply(Time now, NodeId server, const PushReply& reply) {
+Subscriber::Peer* Subscriber::FindAsked(NodeId server, uint64_t sequence) {
   const auto at = peers_.find(server);
-  if (stopped_ || at == peers_.end()) return {};
-  Peer& peer = at->second;
-  if (!peer.in_flight || peer.request->sequence != reply.sequence) return {};
-  const bool same =
-      std::ranges::equal(reply.slices, peer.request->slices, {}, &SliceReply::slice, &SliceRef::slice);
-  if (!same) {
-    if (std::exchange(peer.contacted, false)) actions_.emplace_back(Disconnect{server});
-    Fail(now, server, &peer);
+  const bool asked =
+      !stopped_ && at != peers_.end() && at->second.in_flight && at->second.request->sequence == sequence;
+  return asked ? &at->second : nullptr;
+}
+
+SubscriberActions Subscriber::OnPushReply(Time now, NodeId server, const PushReply& reply) {
+  Peer* const peer = FindAsked(server, reply.sequence);
+  if (peer == nullptr) return {};
+  if (!std::ranges::equal(reply.slices, peer->request->slices, {}, &SliceReply::slice, &SliceRef::slice)) {
+    DropConnection(server, peer);
+    Fail(now, server, peer);
   } else {
-    TakeReply(now, &peer, reply);
+    TakeReply(now, peer, reply);
   }
   if (held_ != nullptr && open_ == 0) Complete(now);
   Advance(now);
   return Take();
 }
 
-void Follower::TakeReply(Time now, Peer* peer, const PushReply& reply) {
+void Subscriber::TakeReply(Time now, Peer* peer, const PushReply& reply) {
   peer->in_flight = false;
   peer->failures = 0;
   peer->at = now;
@@ -217,14 +193,11 @@ void Follower::TakeReply(Time now, Peer* peer, const PushReply& reply) {
   if (!missing) return;
   heartbeat_urgent_ = true;
   peer->at = now + config_.retry_interval;
-  if (config_.on_servers) return;
-  ++rotation_;
-  member_ = NodeId();
-  ChooseMember();
+  if (!config_.on_servers) ChooseAnother();
 }
 
 // Its values may have been arriving.
-void Follower::Fail(Time now, NodeId server, Peer* peer) {
+void Subscriber::Fail(Time now, NodeId server, Peer* peer) {
   peer->in_flight = false;
   for (const SliceRef& ref : peer->request->slices) {
     const size_t i = ref.slice.value;
@@ -236,37 +209,31 @@ void Follower::Fail(Time now, NodeId server, Peer* peer) {
   constexpr uint32_t kMaxDoublings = 16;
   const uint32_t doublings = std::min(peer->failures++, kMaxDoublings);
   peer->at = now + std::min(config_.max_retry_interval, config_.retry_interval * (1 << doublings));
-  if (config_.on_servers || server != member_) return;
-  ++rotation_;
-  member_ = NodeId();
-  ChooseMember();
+  if (!config_.on_servers && server == member_) ChooseAnother();
 }
 
-FollowerActions Follower::OnPushFailed(Time now, NodeId server, uint64_t sequence) {
-  const auto at = peers_.find(server);
-  if (stopped_ || at == peers_.end()) return {};
-  Peer& peer = at->second;
-  if (!peer.in_flight || peer.request->sequence != sequence) return {};
-  Fail(now, server, &peer);
+SubscriberActions Subscriber::OnPushFailed(Time now, NodeId server, uint64_t sequence) {
+  Peer* const peer = FindAsked(server, sequence);
+  if (peer == nullptr) return {};
+  Fail(now, server, peer);
   Advance(now);
   return Take();
 }
 
-FollowerActions Follower::OnTimer(Time now) {
+SubscriberActions Subscriber::OnTimer(Time now) {
   if (stopped_) return {};
   for (auto& [server, peer] : peers_) {
     if (!peer.in_flight || peer.at > now) continue;
-    peer.contacted = false;
-    actions_.emplace_back(Disconnect{server});
+    DropConnection(server, &peer);
     Fail(now, server, &peer);
   }
   Advance(now);
   return Take();
 }
 
-Time Follower::next_timer() const {
+Time Subscriber::next_timer() const {
   if (stopped_) return Time::max();
-  if (held_ == nullptr) return awaits_room_ || leaving_ || !Placed() ? Time::max() : next_round_;
+  if (held_ == nullptr) return awaits_room_ || leaving_ || !Placed() ? Time::max() : next_sweep_;
   Time next = Time::max();
   for (const auto& [server, peer] : peers_) {
     if (peer.in_flight || (peer.due && !leaving_)) next = std::min(next, peer.at);
@@ -274,34 +241,26 @@ Time Follower::next_timer() const {
   return next;
 }
 
-void Follower::Complete(Time now) {
+void Subscriber::Complete(Time now) {
   const bool changed = last_ != held_->slices;
   last_ = held_->slices;
   held_ = nullptr;
-  const auto followers = std::ranges::count(view_->members, Role::kServe, &Member::role);
-  const Duration spared = kParts * std::max<int64_t>(followers, 1) * longest_;
+  const auto subscribers = std::ranges::count(view_->members, Role::kServe, &Member::role);
+  const Duration spared = kParts * std::max<int64_t>(subscribers, 1) * longest_;
   const Duration interval = std::max(config_.refresh, spared);
-  next_round_ = std::max(now, started_ + interval);
+  next_sweep_ = std::max(now, started_ + interval);
   ++progress_.rounds;
   if (changed) ++progress_.changed;
   if (spared > config_.refresh) ++progress_.stretched;
   progress_.interval_seconds = Seconds(interval);
-  actions_.emplace_back(CompleteRound{started_, changed});
+  actions_.emplace_back(CompleteSweep{started_, changed});
 }
 
-std::optional<Time> Follower::asked() const {
-  return held_ != nullptr ? std::optional(started_) : std::nullopt;
-}
-
-std::optional<NodeId> Follower::failing() const {
+std::optional<NodeId> Subscriber::failing() const {
   for (const auto& [server, peer] : peers_) {
     if (held_ != nullptr && peer.failures > 0) return server;
   }
   return std::nullopt;
-}
-
-FollowerActions Follower::Take() {
-  return std::exchange(actions_, {});
 }
 
 }  // namespace leat::protocol

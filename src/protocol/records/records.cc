@@ -1,7 +1,9 @@
 #include "protocol/records/journal.h"
 
 #include <algorithm>
+#include <set>
 
+#include "base/path/paths.h"
 #include "protocol/messages_data.h"
 
 namespace leat::protocol {
@@ -48,6 +50,28 @@ Status Check(const LabelsMarked& marked) {
 Status Check(const ScaleSet& scale) {
   if (scale.workers.valid()) return {};
   return {Code::kInvalidArgument, "workers is " + ToString(scale.workers)};
+}
+
+Status Check(const ManifestShard& shard) {
+  if (IsPlainName(shard.file)) return {};
+  return {Code::kInvalidArgument, "'" + shard.file + "' is not a plain file name"};
+}
+
+Status Check(const Manifest& manifest) {
+  if (!IsPlainName(manifest.directory))
+    return {Code::kInvalidArgument, "'" + manifest.directory + "' is not a plain directory name"};
+  std::set<SliceId> seen;
+  for (const ManifestShard& shard : manifest.shards) {
+    for (const auto& [slice, incarnation] : shard.slices) {
+      if (!seen.insert(slice).second)
+        return {Code::kInvalidArgument, "slice " + std::to_string(slice.value) + " appears twice"};
+    }
+  }
+  return {};
+}
+
+std::string PassedOver(const Status& why) {
+  return why.message() + "; the checkpoint before it cannot be used either: ";
 }
 
 }  // namespace leat::protocol

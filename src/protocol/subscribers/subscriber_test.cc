@@ -1,4 +1,4 @@
-#include "protocol/subscribers/follower.h"
+#include "protocol/subscribers/subscriber.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,18 +16,18 @@ using ::testing::IsEmpty;
 const NodeId kMe(9), kNear(1), kFar(2);
 
 template <class T>
-std::vector<T> AllValues(const FollowerActions& actions) {
+std::vector<T> AllValues(const SubscriberActions& actions) {
   std::vector<T> found;
-  for (const FollowerAction& action : actions) {
+  for (const SubscriberAction& action : actions) {
     if (const auto* a = std::get_if<T>(&action)) found.push_back(*a);
   }
   return found;
 }
 
-// A follower of two servers, which the test plays: slice i is on server i mod 2.
-class FollowerTest : public ::testing::Test {
+// A subscriber of two servers, which the test plays: slice i is on server i mod 2.
+class SubscriberTest : public ::testing::Test {
  protected:
-  FollowerTest() {
+  SubscriberTest() {
     config_.table = MakeSlices({{"w", Shape{64}, {}}}, 1, 1);
     config_.table.slices.resize(4);
     view_.members = {
@@ -38,17 +38,17 @@ class FollowerTest : public ::testing::Test {
   }
 
   void Make() {
-    follower_ = std::make_unique<Follower>(config_);
-    follower_->OnJoined(kMe, 5);
+    subscriber_ = std::make_unique<Subscriber>(config_);
+    subscriber_->OnJoined(kMe, 5);
   }
-  FollowerActions Hear() {
+  SubscriberActions Hear() {
     view_.generation = Generation(view_.generation.value + 1);
-    return follower_->OnHeartbeatReply(now_, {.term = 5, .view = view_});
+    return subscriber_->OnHeartbeatReply(now_, {.term = 5, .view = view_});
   }
   // The view, and the first requests.
   std::vector<SendPush> Begin() {
-    EXPECT_EQ(AllValues<BeginRound>(Hear()).size(), 1u);
-    return AllValues<SendPush>(follower_->OnRoom(now_, &held_));
+    EXPECT_EQ(AllValues<BeginSweep>(Hear()).size(), 1u);
+    return AllValues<SendPush>(subscriber_->OnRoom(now_, &held_));
   }
   // The slices that a server has of a request, at a version.
   static PushReply Answer(const SendPush& push, uint64_t version, uint64_t incarnation = 20) {
@@ -64,27 +64,27 @@ class FollowerTest : public ::testing::Test {
     for (const SliceRef& ref : push.request->slices) slices.push_back(ref.slice.value);
     return slices;
   }
-  FollowerActions Reply(const SendPush& push, const PushReply& reply) {
-    return follower_->OnPushReply(now_, push.server, reply);
+  SubscriberActions Reply(const SendPush& push, const PushReply& reply) {
+    return subscriber_->OnPushReply(now_, push.server, reply);
   }
-  // The next round, in which both servers have this version.
-  CompleteRound Round(uint64_t version) {
-    now_ = std::max(now_, follower_->next_timer());
-    EXPECT_EQ(AllValues<BeginRound>(follower_->OnTimer(now_)).size(), 1u);
-    FollowerActions last;
-    for (const SendPush& push : AllValues<SendPush>(follower_->OnRoom(now_, &held_)))
+  // The next sweep, in which both servers have this version.
+  CompleteSweep Sweep(uint64_t version) {
+    now_ = std::max(now_, subscriber_->next_timer());
+    EXPECT_EQ(AllValues<BeginSweep>(subscriber_->OnTimer(now_)).size(), 1u);
+    SubscriberActions last;
+    for (const SendPush& push : AllValues<SendPush>(subscriber_->OnRoom(now_, &held_)))
       last = Reply(push, Answer(push, version));
-    return AllValues<CompleteRound>(last).at(0);
+    return AllValues<CompleteSweep>(last).at(0);
   }
 
-  FollowerConfig config_;
+  SubscriberConfig config_;
   Time now_{seconds(100)};
   View view_;
-  FollowedValues held_{4};
-  std::unique_ptr<Follower> follower_;
+  SubscribedValues held_{4};
+  std::unique_ptr<Subscriber> subscriber_;
 };
 
-TEST_F(FollowerTest, ARoundAsksEachServerOnce) {
+TEST_F(SubscriberTest, ASweepAsksEachServerOnce) {
   const auto pushes = Begin();
   ASSERT_EQ(pushes.size(), 2u);
   EXPECT_EQ(pushes[0].server, kNear);
@@ -100,78 +100,78 @@ TEST_F(FollowerTest, ARoundAsksEachServerOnce) {
   const Time asked = now_;
   now_ += milliseconds(3);
   EXPECT_THAT(Reply(pushes[0], Answer(pushes[0], 7)), IsEmpty());
-  const auto done = AllValues<CompleteRound>(Reply(pushes[1], Answer(pushes[1], 8)));
+  const auto done = AllValues<CompleteSweep>(Reply(pushes[1], Answer(pushes[1], 8)));
   ASSERT_EQ(done.size(), 1u);
   EXPECT_EQ(done[0].asked, asked);
   EXPECT_TRUE(done[0].changed);
   EXPECT_EQ(held_.slices[2], (SliceRef{SliceId(2), Incarnation(20), 7}));
   EXPECT_EQ(held_.slices[3], (SliceRef{SliceId(3), Incarnation(20), 8}));
-  EXPECT_EQ(follower_->next_timer(), asked + config_.refresh);
+  EXPECT_EQ(subscriber_->next_timer(), asked + config_.refresh);
   uint64_t bytes = 0;
   for (const SliceSpec& slice : config_.table.slices) bytes += slice.elements() * sizeof(float);
-  EXPECT_EQ(follower_->progress().bytes_in, bytes);
+  EXPECT_EQ(subscriber_->progress().bytes_in, bytes);
 }
 
-TEST_F(FollowerTest, SaysWhatItHasAndWhetherAnythingChanged) {
+TEST_F(SubscriberTest, SaysWhatItHasAndWhetherAnythingChanged) {
   for (const SendPush& push : Begin()) Reply(push, Answer(push, 7));
-  EXPECT_FALSE(Round(7).changed);
-  EXPECT_TRUE(Round(8).changed);
+  EXPECT_FALSE(Sweep(7).changed);
+  EXPECT_TRUE(Sweep(8).changed);
   // Other memory has older values. Filling it is no change.
   held_.Forget();
-  EXPECT_FALSE(Round(8).changed);
+  EXPECT_FALSE(Sweep(8).changed);
   EXPECT_EQ(held_.slices[0].version, 8u);
-  EXPECT_EQ(follower_->progress().rounds, 4u);
-  EXPECT_EQ(follower_->progress().changed, 2u);
+  EXPECT_EQ(subscriber_->progress().rounds, 4u);
+  EXPECT_EQ(subscriber_->progress().changed, 2u);
 }
 
-TEST_F(FollowerTest, ASliceThatHasMovedIsAskedForWhereItIs) {
+TEST_F(SubscriberTest, ASliceThatHasMovedIsAskedForWhereItIs) {
   const auto pushes = Begin();
   PushReply reply = Answer(pushes[0], 7);
   reply.slices[1] = {SliceId(2), SliceOutcome::kNotHere, false, Incarnation(), 0};
   EXPECT_THAT(Reply(pushes[0], reply), IsEmpty());
-  EXPECT_TRUE(follower_->HeartbeatUrgent());
+  EXPECT_TRUE(subscriber_->HeartbeatUrgent());
   Reply(pushes[1], Answer(pushes[1], 7));
-  (void)follower_->MakeHeartbeat();
-  EXPECT_FALSE(follower_->HeartbeatUrgent());
+  (void)subscriber_->MakeHeartbeat();
+  EXPECT_FALSE(subscriber_->HeartbeatUrgent());
   view_.slices[2].server = kFar;
   const auto again = AllValues<SendPush>(Hear());
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].server, kFar);
   EXPECT_THAT(SlicesOf(again[0]), ElementsAre(2));
-  EXPECT_EQ(AllValues<CompleteRound>(Reply(again[0], Answer(again[0], 9))).size(), 1u);
+  EXPECT_EQ(AllValues<CompleteSweep>(Reply(again[0], Answer(again[0], 9))).size(), 1u);
 }
 
-TEST_F(FollowerTest, WithoutANewerViewTheSameServerIsAskedAgain) {
+TEST_F(SubscriberTest, WithoutANewerViewTheSameServerIsAskedAgain) {
   const auto pushes = Begin();
   PushReply reply = Answer(pushes[0], 7);
   reply.slices[0] = {SliceId(0), SliceOutcome::kNotHere, false, Incarnation(), 0};
   Reply(pushes[0], reply);
   Reply(pushes[1], Answer(pushes[1], 7));
-  EXPECT_EQ(follower_->next_timer(), now_ + config_.retry_interval);
+  EXPECT_EQ(subscriber_->next_timer(), now_ + config_.retry_interval);
   now_ += config_.retry_interval;
-  const auto again = AllValues<SendPush>(follower_->OnTimer(now_));
+  const auto again = AllValues<SendPush>(subscriber_->OnTimer(now_));
   ASSERT_EQ(again.size(), 1u);
   EXPECT_THAT(SlicesOf(again[0]), ElementsAre(0));
 }
 
-TEST_F(FollowerTest, RestoredSlicesGoBack) {
+TEST_F(SubscriberTest, RestoredSlicesGoBack) {
   for (const SendPush& push : Begin()) Reply(push, Answer(push, 7));
   for (auto& place : view_.slices) place.incarnation = Incarnation(30);
-  now_ = follower_->next_timer();
-  ASSERT_EQ(AllValues<BeginRound>(Hear()).size(), 1u);
-  const auto pushes = AllValues<SendPush>(follower_->OnRoom(now_, &held_));
+  now_ = subscriber_->next_timer();
+  ASSERT_EQ(AllValues<BeginSweep>(Hear()).size(), 1u);
+  const auto pushes = AllValues<SendPush>(subscriber_->OnRoom(now_, &held_));
   // A server that does not know yet.
   Reply(pushes[0], Answer(pushes[0], 7));
-  EXPECT_TRUE(AllValues<CompleteRound>(Reply(pushes[1], Answer(pushes[1], 3, 30))).empty());
-  now_ = follower_->next_timer();
-  const auto again = AllValues<SendPush>(follower_->OnTimer(now_));
-  const auto done = AllValues<CompleteRound>(Reply(again.at(0), Answer(again.at(0), 3, 30)));
+  EXPECT_TRUE(AllValues<CompleteSweep>(Reply(pushes[1], Answer(pushes[1], 3, 30))).empty());
+  now_ = subscriber_->next_timer();
+  const auto again = AllValues<SendPush>(subscriber_->OnTimer(now_));
+  const auto done = AllValues<CompleteSweep>(Reply(again.at(0), Answer(again.at(0), 3, 30)));
   ASSERT_EQ(done.size(), 1u);
   EXPECT_TRUE(done[0].changed);
   EXPECT_EQ(held_.slices[0], (SliceRef{SliceId(0), Incarnation(30), 3}));
 }
 
-TEST_F(FollowerTest, ARoundDoesNotMixWhatWasBeforeARestoreAndAfterIt) {
+TEST_F(SubscriberTest, ASweepDoesNotMixWhatWasBeforeARestoreAndAfterIt) {
   const auto pushes = Begin();
   Reply(pushes[0], Answer(pushes[0], 7));
   for (auto& place : view_.slices) place.incarnation = Incarnation(30);
@@ -179,46 +179,46 @@ TEST_F(FollowerTest, ARoundDoesNotMixWhatWasBeforeARestoreAndAfterIt) {
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].server, kNear);
   Reply(pushes[1], Answer(pushes[1], 3, 30));
-  EXPECT_EQ(AllValues<CompleteRound>(Reply(again[0], Answer(again[0], 3, 30))).size(), 1u);
+  EXPECT_EQ(AllValues<CompleteSweep>(Reply(again[0], Answer(again[0], 3, 30))).size(), 1u);
 }
 
-TEST_F(FollowerTest, ValuesWhoseArrivalWasInterruptedAreUnknown) {
+TEST_F(SubscriberTest, ValuesWhoseArrivalWasInterruptedAreUnknown) {
   for (const SendPush& push : Begin()) Reply(push, Answer(push, 7));
-  now_ = follower_->next_timer();
-  follower_->OnTimer(now_);
-  const auto pushes = AllValues<SendPush>(follower_->OnRoom(now_, &held_));
+  now_ = subscriber_->next_timer();
+  subscriber_->OnTimer(now_);
+  const auto pushes = AllValues<SendPush>(subscriber_->OnRoom(now_, &held_));
   EXPECT_EQ(pushes[0].request->slices[0].version, 7u);
-  follower_->OnPushFailed(now_, kNear, pushes[0].request->sequence);
+  subscriber_->OnPushFailed(now_, kNear, pushes[0].request->sequence);
   EXPECT_EQ(held_.slices[0], (SliceRef{SliceId(0), {}, 0}));
   EXPECT_EQ(held_.slices[1].version, 7u);
-  EXPECT_EQ(follower_->failing(), kNear);
+  EXPECT_EQ(subscriber_->failing(), kNear);
   Reply(pushes[1], Answer(pushes[1], 7));
   // Each further failure doubles the pause.
   for (const int factor : {1, 2, 4, 8, 16, 20, 20}) {
-    EXPECT_EQ(follower_->next_timer(), now_ + factor * config_.retry_interval);
-    now_ = follower_->next_timer();
-    const auto again = AllValues<SendPush>(follower_->OnTimer(now_));
+    EXPECT_EQ(subscriber_->next_timer(), now_ + factor * config_.retry_interval);
+    now_ = subscriber_->next_timer();
+    const auto again = AllValues<SendPush>(subscriber_->OnTimer(now_));
     ASSERT_EQ(again.size(), 1u);
     EXPECT_EQ(again[0].request->slices[0].version, 0u);
-    follower_->OnPushFailed(now_, kNear, again[0].request->sequence);
+    subscriber_->OnPushFailed(now_, kNear, again[0].request->sequence);
   }
 }
 
-TEST_F(FollowerTest, AServerThatDoesNotAnswerIsDisconnectedAndAskedAgain) {
+TEST_F(SubscriberTest, AServerThatDoesNotAnswerIsDisconnectedAndAskedAgain) {
   const auto pushes = Begin();
   Reply(pushes[1], Answer(pushes[1], 7));
-  EXPECT_EQ(follower_->next_timer(), now_ + config_.reply_timeout);
-  now_ = follower_->next_timer();
-  const auto actions = follower_->OnTimer(now_);
+  EXPECT_EQ(subscriber_->next_timer(), now_ + config_.reply_timeout);
+  now_ = subscriber_->next_timer();
+  const auto actions = subscriber_->OnTimer(now_);
   ASSERT_EQ(AllValues<Disconnect>(actions).size(), 1u);
   EXPECT_EQ(AllValues<Disconnect>(actions)[0].server, kNear);
   EXPECT_THAT(Reply(pushes[0], Answer(pushes[0], 7)), IsEmpty());  // late
   EXPECT_EQ(held_.slices[0].version, 0u);
-  now_ = follower_->next_timer();
-  EXPECT_EQ(AllValues<SendPush>(follower_->OnTimer(now_)).size(), 1u);
+  now_ = subscriber_->next_timer();
+  EXPECT_EQ(AllValues<SendPush>(subscriber_->OnTimer(now_)).size(), 1u);
 }
 
-TEST_F(FollowerTest, AServerThatHasGoneIsForgotten) {
+TEST_F(SubscriberTest, AServerThatHasGoneIsForgotten) {
   const auto pushes = Begin();
   Reply(pushes[1], Answer(pushes[1], 7));
   std::erase_if(view_.members, [](const Member& member) { return member.node == kNear; });
@@ -230,86 +230,87 @@ TEST_F(FollowerTest, AServerThatHasGoneIsForgotten) {
   EXPECT_THAT(SlicesOf(again[0]), ElementsAre(0, 1, 2, 3));
 }
 
-TEST_F(FollowerTest, PullingTakesAFifthOfTheTimeAtMost) {
+TEST_F(SubscriberTest, PullingTakesAFifthOfTheTimeAtMost) {
   const auto pushes = Begin();
   const Time asked = now_;
   now_ += milliseconds(19);
   Reply(pushes[0], Answer(pushes[0], 7));
   now_ += milliseconds(2);
   Reply(pushes[1], Answer(pushes[1], 7));
-  EXPECT_EQ(follower_->next_timer(), asked + milliseconds(105));
-  EXPECT_EQ(follower_->progress().stretched, 1u);
-  EXPECT_DOUBLE_EQ(follower_->progress().interval_seconds, 0.105);
+  EXPECT_EQ(subscriber_->next_timer(), asked + milliseconds(105));
+  EXPECT_EQ(subscriber_->progress().stretched, 1u);
+  EXPECT_DOUBLE_EQ(subscriber_->progress().interval_seconds, 0.105);
   // Together with all others that follow.
   view_.members.push_back({NodeId(10), Role::kServe, 1, ""});
   view_.members.push_back({NodeId(11), Role::kServe, 2, ""});
-  now_ = follower_->next_timer();
-  ASSERT_EQ(AllValues<BeginRound>(Hear()).size(), 1u);
+  now_ = subscriber_->next_timer();
+  ASSERT_EQ(AllValues<BeginSweep>(Hear()).size(), 1u);
   const Time second = now_;
-  const auto more = AllValues<SendPush>(follower_->OnRoom(now_, &held_));
+  const auto more = AllValues<SendPush>(subscriber_->OnRoom(now_, &held_));
   now_ += milliseconds(10);
   for (const SendPush& push : more) Reply(push, Answer(push, 7));
-  EXPECT_EQ(follower_->next_timer(), second + milliseconds(150));
+  EXPECT_EQ(subscriber_->next_timer(), second + milliseconds(150));
 }
 
-TEST_F(FollowerTest, WithoutRoomItAsksAgain) {
-  EXPECT_EQ(AllValues<BeginRound>(Hear()).size(), 1u);
-  EXPECT_EQ(follower_->next_timer(), Time::max());
-  EXPECT_THAT(follower_->OnRoom(now_, nullptr), IsEmpty());
-  EXPECT_EQ(follower_->next_timer(), now_ + config_.room_interval);
-  EXPECT_THAT(follower_->OnTimer(now_), IsEmpty());
+TEST_F(SubscriberTest, WithoutRoomItAsksAgain) {
+  EXPECT_EQ(AllValues<BeginSweep>(Hear()).size(), 1u);
+  EXPECT_EQ(subscriber_->next_timer(), Time::max());
+  EXPECT_THAT(subscriber_->OnRoom(now_, nullptr), IsEmpty());
+  EXPECT_EQ(subscriber_->next_timer(), now_ + config_.room_interval);
+  EXPECT_THAT(subscriber_->OnTimer(now_), IsEmpty());
   now_ += config_.room_interval;
-  EXPECT_EQ(AllValues<BeginRound>(follower_->OnTimer(now_)).size(), 1u);
+  EXPECT_EQ(AllValues<BeginSweep>(subscriber_->OnTimer(now_)).size(), 1u);
 }
 
-TEST_F(FollowerTest, RepliesThatDoNotFitAreFailures) {
+TEST_F(SubscriberTest, RepliesThatDoNotFitAreFailures) {
   const auto pushes = Begin();
   PushReply reply = Answer(pushes[0], 7);
   reply.slices.pop_back();
   EXPECT_EQ(AllValues<Disconnect>(Reply(pushes[0], reply)).size(), 1u);
-  EXPECT_EQ(follower_->progress().retries, 1u);
+  EXPECT_EQ(subscriber_->progress().retries, 1u);
   // Values of a version are said to be here, and are not.
   PushReply without = Answer(pushes[1], 7);
   for (auto& slice : without.slices) slice.values = false;
-  EXPECT_TRUE(AllValues<CompleteRound>(Reply(pushes[1], without)).empty());
+  EXPECT_TRUE(AllValues<CompleteSweep>(Reply(pushes[1], without)).empty());
   EXPECT_EQ(held_.slices[1].version, 0u);
 }
 
-TEST_F(FollowerTest, FollowsTheHighestTermAndEndsWhenToldSo) {
+TEST_F(SubscriberTest, FollowsTheHighestTermAndEndsWhenToldSo) {
   Begin();
-  EXPECT_THAT(follower_->OnHeartbeatReply(now_, {.term = 4, .stop = true}), IsEmpty());
-  EXPECT_THAT(follower_->OnHeartbeatReply(now_, {.term = 6}), IsEmpty());
-  EXPECT_EQ(follower_->MakeHeartbeat().term, 6u);
-  const auto actions = follower_->OnHeartbeatReply(now_, {.term = 6, .evicted = true});
+  EXPECT_THAT(subscriber_->OnHeartbeatReply(now_, {.term = 4, .stop = true}), IsEmpty());
+  EXPECT_THAT(subscriber_->OnHeartbeatReply(now_, {.term = 6}), IsEmpty());
+  EXPECT_EQ(subscriber_->MakeHeartbeat().term, 6u);
+  const auto actions = subscriber_->OnHeartbeatReply(now_, {.term = 6, .evicted = true});
   EXPECT_EQ(AllValues<Disconnect>(actions).size(), 2u);
   EXPECT_TRUE(AllValues<StopRole>(actions).at(0).evicted);
-  EXPECT_EQ(follower_->next_timer(), Time::max());
+  EXPECT_EQ(subscriber_->next_timer(), Time::max());
 }
 
-TEST_F(FollowerTest, ValuesOfAnotherRunAreUnknown) {
+TEST_F(SubscriberTest, ValuesOfAnotherRunAreUnknown) {
   for (const SendPush& push : Begin()) Reply(push, Answer(push, 7));
   Make();
   EXPECT_EQ(Begin().at(0).request->slices[0].version, 7u);
   Make();
-  follower_->OnJoined(kMe, MakeTerm(8, 1));
+  subscriber_->OnJoined(kMe, MakeTerm(8, 1));
   view_.generation = Generation(100);
-  ASSERT_EQ(AllValues<BeginRound>(follower_->OnHeartbeatReply(now_, {.term = MakeTerm(8, 1), .view = view_}))
-                .size(),
-            1u);
-  const auto pushes = AllValues<SendPush>(follower_->OnRoom(now_, &held_));
+  ASSERT_EQ(
+      AllValues<BeginSweep>(subscriber_->OnHeartbeatReply(now_, {.term = MakeTerm(8, 1), .view = view_}))
+          .size(),
+      1u);
+  const auto pushes = AllValues<SendPush>(subscriber_->OnRoom(now_, &held_));
   EXPECT_EQ(pushes.at(0).request->slices[0], (SliceRef{SliceId(0), {}, 0}));
 }
 
-TEST_F(FollowerTest, LeavesWhenItIsDrained) {
+TEST_F(SubscriberTest, LeavesWhenItIsDrained) {
   Begin();
-  follower_->OnHeartbeatReply(now_, {.term = 5, .drain = true});
-  EXPECT_TRUE(follower_->HeartbeatUrgent());
-  EXPECT_TRUE(follower_->MakeHeartbeat().leaving);
-  const auto actions = follower_->OnHeartbeatReply(now_, {.term = 5, .stop = true});
+  subscriber_->OnHeartbeatReply(now_, {.term = 5, .drain = true});
+  EXPECT_TRUE(subscriber_->HeartbeatUrgent());
+  EXPECT_TRUE(subscriber_->MakeHeartbeat().leaving);
+  const auto actions = subscriber_->OnHeartbeatReply(now_, {.term = 5, .stop = true});
   EXPECT_FALSE(AllValues<StopRole>(actions).at(0).evicted);
 }
 
-TEST_F(FollowerTest, WithoutServersOneMemberIsAskedAndThenAnother) {
+TEST_F(SubscriberTest, WithoutServersOneMemberIsAskedAndThenAnother) {
   config_.on_servers = false;
   Make();
   view_.members = {{kNear, Role::kWorker, 0, "a"}, {kFar, Role::kWorker, 1, "b"}, {kMe, Role::kServe, 0, ""}};
@@ -317,14 +318,15 @@ TEST_F(FollowerTest, WithoutServersOneMemberIsAskedAndThenAnother) {
   ASSERT_EQ(pushes.size(), 1u);
   EXPECT_THAT(SlicesOf(pushes[0]), ElementsAre(0, 1, 2, 3));
   const NodeId first = pushes[0].server;
-  const auto second = AllValues<SendPush>(follower_->OnPushFailed(now_, first, pushes[0].request->sequence));
+  const auto second =
+      AllValues<SendPush>(subscriber_->OnPushFailed(now_, first, pushes[0].request->sequence));
   ASSERT_EQ(second.size(), 1u);
   EXPECT_NE(second[0].server, first);
-  EXPECT_EQ(AllValues<CompleteRound>(Reply(second[0], Answer(second[0], 7))).size(), 1u);
+  EXPECT_EQ(AllValues<CompleteSweep>(Reply(second[0], Answer(second[0], 7))).size(), 1u);
   // It stays with a member that answers.
-  now_ = follower_->next_timer();
-  follower_->OnTimer(now_);
-  EXPECT_EQ(AllValues<SendPush>(follower_->OnRoom(now_, &held_)).at(0).server, second[0].server);
+  now_ = subscriber_->next_timer();
+  subscriber_->OnTimer(now_);
+  EXPECT_EQ(AllValues<SendPush>(subscriber_->OnRoom(now_, &held_)).at(0).server, second[0].server);
 }
 
 }  // namespace

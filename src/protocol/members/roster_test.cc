@@ -1,4 +1,4 @@
-#include "protocol/members/heartbeat_counts.h"
+#include "protocol/members/roster.h"
 
 #include <gtest/gtest.h>
 
