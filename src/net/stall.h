@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "base/clock.h"
 #include "net/loop.h"
@@ -34,26 +35,34 @@ class StallCheck {
   int checks_ = 0;  // since moved_
 };
 
-// The timer of a connection's StallCheck. Loop's thread only.
+// Watches the messages of a connection. A single timer checks the time of the last progress, so that no timer
+// is set per message. Loop's thread only.
 class StallTimer {
  public:
+  // The progress that a connection waits for.
+  struct Awaited {
+    Time moved{};            // when there was some last
+    bool receiving = false;  // else sending
+  };
+
   StallTimer(Loop& loop, Duration timeout) : loop_(loop), check_(timeout) {}
 
-  // Calls `owner`'s `check` after the interval, once, unless it is destroyed before; nothing when a call is
-  // due already. The owner has this timer as a member.
+  // Watches `owner` for as long as its Awaiting() is something, and calls its OnStall(bool receiving) if the
+  // peer has stalled. The owner has this timer as a member.
   template <typename Owner>
-  void Arm(Owner& owner, void (Owner::*check)()) {
-    if (armed_) return;
+  void Watch(Owner& owner) {
+    if (armed_ || !owner.Awaiting()) return;
     armed_ = true;
-    loop_.After(check_.interval(), [this, check, weak = owner.weak_from_this()] {
+    loop_.After(check_.interval(), [this, &owner, weak = owner.weak_from_this()] {
       const auto self = weak.lock();
       if (self == nullptr) return;
       armed_ = false;
-      (self.get()->*check)();
+      const std::optional<Awaited> awaited = owner.Awaiting();
+      if (!awaited) return;
+      if (check_.Stalled(loop_.Now(), awaited->moved)) return owner.OnStall(awaited->receiving);
+      Watch(owner);
     });
   }
-  // From within `check`.
-  bool Stalled(Time moved) { return check_.Stalled(loop_.Now(), moved); }
 
  private:
   Loop& loop_;

@@ -38,6 +38,12 @@ Status TransportContext::CheckSend(bool open, const std::string& peer, uint64_t 
   return {};
 }
 
+Status TransportContext::OnStall(const std::string& peer, bool receiving) {
+  stalled.Add();
+  return {Code::kDeadlineExceeded, "peer " + peer + (receiving ? " stopped sending" : " stopped receiving") +
+                                       " in the middle of a message"};
+}
+
 const char* TransportContext::CheckRoom(std::string_view host) const {
   if (accepted_ >= options.max_connections) return "too many connections";
   const auto at = accepted_by_host_.find(host);

@@ -18,6 +18,8 @@ struct TransportContext {
   TransportContext(Loop& its_loop, TransportOptions its_options);
   // Returns why a message cannot be sent, or ok.
   Status CheckSend(bool open, const std::string& peer, uint64_t header_bytes, uint64_t payload_bytes) const;
+  // Counts a peer that has stopped in the middle of a message. Returns why its connection ends.
+  Status OnStall(const std::string& peer, bool receiving);
 
   Loop& loop;
   const TransportOptions options;

@@ -5,7 +5,8 @@
 
 #include <thread>
 
-#include "net/fault.h"
+#include "net/fault/testing.h"
+#include "net/inproc/testing.h"
 #include "net/testing.h"
 #include "net/tls/testing.h"
 #include "net/transports.h"

@@ -27,33 +27,21 @@ constexpr size_t kMaxVectors = 64;
 
 }  // namespace
 
-class Stream::Handle final : public ConnectionHandle<Stream> {
- public:
-  using ConnectionHandle::ConnectionHandle;
-  void SendInBackground() override { owner_->SendInBackground(); }
-};
-
 Stream::Stream(std::shared_ptr<TransportContext> shared, AuthenticatedSocket authenticated,
                std::function<void()> on_end)
-    : shared_(std::move(shared)),
+    : ConnectionBase(std::move(shared)),
       fd_(authenticated.socket.Release()),
       tls_(std::move(authenticated.tls)),
-      peer_(std::move(authenticated.peer)),
-      peer_roles_(tls_ == nullptr ? CertificateRoles::All() : tls_->peer_roles()),
       on_end_(std::move(on_end)),
       reader_(*shared_),
       stall_(shared_->loop, shared_->options.stall_timeout) {
+  peer_ = std::move(authenticated.peer);
+  if (tls_ != nullptr) peer_roles_ = tls_->peer_roles();
   watch_ = shared_->loop.impl().Watch(fd_, false, false, this);
 }
 
 Stream::~Stream() {
   CloseSocket();
-}
-
-std::unique_ptr<Connection> Stream::MakeConnection() {
-  auto handle = std::make_unique<Handle>(shared_from_this());
-  handle_ = handle.get();
-  return handle;
 }
 
 void Stream::Start(Receiver* receiver) {
@@ -69,7 +57,7 @@ void Stream::OnReady(bool readable, bool writable) {
   if (open_ && (want_write_ || reader_.left() > kSmallBytes)) {
     shared_->loop.impl().KeepPolling(shared_->loop.Now() + kAwake);
   }
-  WatchForStall();
+  stall_.Watch(*this);
 }
 
 // ---- receiving
@@ -136,24 +124,16 @@ Result<size_t> Stream::Read(std::span<const iovec> vectors) {
 
 // ---- sending
 
-void Stream::Send(uint8_t type, Bytes header, std::vector<ByteView> payload,
-                  std::function<void(const Status&)> done) {
-  uint64_t payload_bytes = 0;
-  for (const auto& piece : payload) payload_bytes += piece.size();
-  if (const Status refusal = shared_->CheckSend(open_, peer_, header.size(), payload_bytes); !refusal.ok()) {
-    if (done == nullptr) return;
-    shared_->loop.Post([self = shared_from_this(), done = std::move(done), refusal] {
-      if (self->handle_ != nullptr) done(refusal);
-    });
-    return;
-  }
+void Stream::Send(uint8_t type, Bytes header, std::vector<ByteView> payload, Done done) {
+  const auto payload_bytes = BytesToSend(open_, header, payload, &done);
+  if (!payload_bytes) return;
   const bool first = queue_.empty();
-  queue_.Push(type, std::move(header), std::move(payload), payload_bytes, std::move(done));
+  queue_.Push(type, std::move(header), std::move(payload), *payload_bytes, std::move(done));
   if (!first) return;
   sent_time_ = shared_->loop.Now();
   if (background_ != nullptr) AdjustRate();
   Flush();
-  WatchForStall();
+  stall_.Watch(*this);
 }
 
 void Stream::Flush() {
@@ -216,13 +196,7 @@ void Stream::WantWrite(bool want) {
 void Stream::End(Status why) {
   if (!open_) return;
   CloseSocket();
-  shared_->loop.Post([self = shared_from_this(), unsent = queue_.TakeUnsent(), why = std::move(why)] {
-    for (const auto& done : unsent) {
-      if (self->handle_ != nullptr) done(why);
-    }
-    if (self->handle_ != nullptr && self->receiver_ != nullptr)
-      self->receiver_->OnClosed(*self->handle_, why);
-  });
+  ReportEnd(queue_.TakeUnsent(), std::move(why));
 }
 
 void Stream::Detach() {
@@ -239,22 +213,10 @@ void Stream::CloseSocket() {
   if (on_end_ != nullptr) std::exchange(on_end_, nullptr)();
 }
 
-// A single timer checks the time of the last progress, so that no timer is set per message.
-void Stream::WatchForStall() {
-  if (!open_ || (!reader_.in_message() && queue_.empty())) return;
-  stall_.Arm(*this, &Stream::CheckStall);
-}
-
-void Stream::CheckStall() {
-  if (!open_ || (!reader_.in_message() && queue_.empty())) return;
+std::optional<StallTimer::Awaited> Stream::Awaiting() const {
+  if (!open_ || (!reader_.in_message() && queue_.empty())) return std::nullopt;
   const bool receiving = reader_.in_message() && (queue_.empty() || reader_.moved() < sent_time_);
-  if (stall_.Stalled(receiving ? reader_.moved() : sent_time_)) {
-    shared_->stalled.Add();
-    return End({Code::kDeadlineExceeded, "peer " + peer_ +
-                                             (receiving ? " stopped sending" : " stopped receiving") +
-                                             " in the middle of a message"});
-  }
-  WatchForStall();
+  return StallTimer::Awaited{receiving ? reader_.moved() : sent_time_, receiving};
 }
 
 void Stream::WatchForSilence() {

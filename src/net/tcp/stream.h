@@ -5,25 +5,23 @@
 // memory. Loop's thread only.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
-#include <string>
+#include <optional>
+#include <span>
 #include <vector>
 
-#include "net/connection_handle.h"
+#include "net/connection_base.h"
 #include "net/framing.h"
 #include "net/handshake/handshake.h"
 #include "net/poller.h"
 #include "net/silence.h"
 #include "net/stall.h"
 #include "net/tcp/background_sender.h"
-#include "net/transport.h"
-#include "net/transport_context.h"
 
 namespace leat::net {
 
-class Stream final : public Watcher, public std::enable_shared_from_this<Stream> {
+class Stream final : public Watcher, public ConnectionBase<Stream> {
  public:
   // `on_end` runs when the socket is closed.
   Stream(std::shared_ptr<TransportContext> shared, AuthenticatedSocket authenticated,
@@ -32,8 +30,6 @@ class Stream final : public Watcher, public std::enable_shared_from_this<Stream>
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  // Returns the user's handle; call once. Destroying the handle closes the stream without a callback.
-  std::unique_ptr<Connection> MakeConnection();
   // Allows callbacks from now on, from the loop.
   void Start(Receiver* receiver);
   // Reports silence of the peer's host to the receiver.
@@ -41,46 +37,37 @@ class Stream final : public Watcher, public std::enable_shared_from_this<Stream>
   void End(Status why);
 
  private:
-  friend class ConnectionHandle<Stream>;
-  class Handle;
-
-  const std::string& peer() const { return peer_; }
-  CertificateRoles peer_roles() const { return peer_roles_; }
+  friend ConnectionBase;
+  friend StallTimer;
 
   void OnReady(bool readable, bool writable) override;
   void Receive();
   void ReceiveLater();
   Result<size_t> Read(std::span<const iovec> vectors);
   Result<size_t> Write(std::span<iovec> vectors);
-  void Send(uint8_t type, Bytes header, std::vector<ByteView> payload,
-            std::function<void(const Status&)> done);
+  void Send(uint8_t type, Bytes header, std::vector<ByteView> payload, Done done);
   void Flush();
   void ReportSent(size_t bytes);
   void WantWrite(bool want);
   void Detach();
   void CloseSocket();
-  void WatchForStall();
-  void CheckStall();
+  std::optional<StallTimer::Awaited> Awaiting() const;
+  void OnStall(bool receiving) { End(shared_->OnStall(peer_, receiving)); }
   void SendInBackground();
   void AdjustRate();
 
-  std::shared_ptr<TransportContext> shared_;
   int fd_;                           // -1 once ended
   bool open_ = true;                 // fd_ >= 0
   std::unique_ptr<TlsSession> tls_;  // null: no TLS
-  std::string peer_;
-  const CertificateRoles peer_roles_;
   std::function<void()> on_end_;
   uint64_t watch_ = 0;
-  Receiver* receiver_ = nullptr;
-  Connection* handle_ = nullptr;  // null once destroyed: no more callbacks
 
   FrameReader reader_;
   FrameQueue queue_;
   bool want_write_ = false;
   bool receives_later_ = false;
-  std::vector<FrameQueue::Done> sent_;  // completed; called from the loop
-  Time sent_time_{};                    // when the queue last progressed
+  std::vector<Done> sent_;  // completed; called from the loop
+  Time sent_time_{};        // when the queue last progressed
 
   StallTimer stall_;
   SilenceCheck silence_;

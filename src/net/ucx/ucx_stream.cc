@@ -93,7 +93,7 @@ bool UcxStream::Poll() {
   if (std::exchange(polling_, false)) polls_to_skip_ = 0;
   moved_ = shared_->loop.Now();
   KeepPolling(moved_);
-  WatchForStall();
+  stall_.Watch(*this);
   return true;
 }
 
@@ -207,7 +207,7 @@ void UcxStream::Send(uint8_t type, Bytes header, std::vector<ByteView> payload, 
   if (receiving_) return;  // at the end of Receive
   Flush();
   if (open_) KeepPolling(sent_time_);
-  WatchForStall();
+  stall_.Watch(*this);
 }
 
 void UcxStream::Flush() {
@@ -280,26 +280,13 @@ std::vector<FrameQueue::Done> UcxStream::Shut() {
   return unsent;
 }
 
-// A single timer checks the time of the last progress.
-void UcxStream::WatchForStall() {
-  if (!open_ || (!reader_.in_message() && queue_.empty() && unreleased_.empty())) return;
-  stall_.Arm(*this, &UcxStream::CheckStall);
-}
-
-void UcxStream::CheckStall() {
-  if (!open_ || (!reader_.in_message() && queue_.empty() && unreleased_.empty())) return;
+std::optional<StallTimer::Awaited> UcxStream::Awaiting() const {
+  if (!open_ || (!reader_.in_message() && queue_.empty() && unreleased_.empty())) return std::nullopt;
   Time moved = Time::max();
   if (!queue_.empty()) moved = sent_time_;
   if (!unreleased_.empty()) moved = std::min(moved, unreleased_time_);
   const bool receiving = reader_.in_message() && reader_.moved() < moved;
-  if (receiving) moved = reader_.moved();
-  if (stall_.Stalled(moved)) {
-    shared_->stalled.Add();
-    return Fail({Code::kDeadlineExceeded, "peer " + peer_ +
-                                              (receiving ? " stopped sending" : " stopped receiving") +
-                                              " in the middle of a message"});
-  }
-  WatchForStall();
+  return StallTimer::Awaited{receiving ? reader_.moved() : moved, receiving};
 }
 
 }  // namespace leat::net

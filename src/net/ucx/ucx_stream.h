@@ -63,6 +63,8 @@ class UcxStream final : public Pollable,
   }
 
  private:
+  friend StallTimer;
+
   bool Poll() override;
   Duration MaxSleep() override;
   void OnReady(bool readable, bool writable) override;
@@ -78,8 +80,8 @@ class UcxStream final : public Pollable,
   void ReportDone(FrameQueue::Done done);
   void KeepPolling(Time now);
   void Fail(Status why);
-  void WatchForStall();
-  void CheckStall();
+  std::optional<StallTimer::Awaited> Awaiting() const;
+  void OnStall(bool receiving) { Fail(shared_->OnStall(peer_, receiving)); }
 
   const std::shared_ptr<TransportContext> shared_;
   const std::shared_ptr<UcxContext> context_;

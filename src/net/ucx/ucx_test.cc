@@ -18,7 +18,7 @@
 #include <functional>
 #include <thread>
 
-#include "net/fault.h"
+#include "net/fault/testing.h"
 #include "net/framing.h"
 #include "net/same_host/same_host_peer.h"
 #include "net/same_host/shared_memory.h"

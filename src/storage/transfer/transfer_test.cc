@@ -7,8 +7,9 @@
 #include <utility>
 
 #include "base/testing.h"
-#include "net/fault.h"
+#include "net/fault/testing.h"
 #include "net/frames/frame.h"
+#include "net/inproc/testing.h"
 #include "net/testing.h"
 #include "net/transports.h"
 #include "storage/transfer/client.h"

@@ -10,8 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "net/fault.h"
+#include "net/fault/testing.h"
 #include "net/frames/frame.h"
+#include "net/inproc/testing.h"
 #include "net/testing.h"
 #include "net/transports.h"
 #include "train/ps/client.h"

@@ -1,10 +1,74 @@
-#include "net/fault.h"
+// Fault injection by decorator: wraps a real transport and drops, truncates, stalls or delays its messages,
+// by a seeded schedule or on command.
+//
+// Faults affect messages that arrive at the decorated end. To affect both directions, decorate both ends.
+#pragma once
 
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "base/rng.h"
 #include "net/incoming.h"
+#include "net/transport.h"
 
 namespace leat::net {
+
+enum class Fault : uint8_t {
+  kNone = 0,
+  kDelay = 1,  // delivered later, as are all messages behind it
+  kDrop = 2,   // the message and its connection are lost
+  kCut = 3,    // the connection is lost in the middle of the payload
+  kStall = 4,  // stops in the middle of the payload; the connection closes after the stall timeout
+};
+
+struct FaultSchedule {
+  uint64_t seed = 1;
+  // Probability of each fault per message, drawn in this order. The remainder is no fault.
+  double delay = 0, drop = 0, cut = 0, stall = 0;
+  Duration longest_delay = std::chrono::milliseconds(20);
+  Duration stall_timeout = std::chrono::milliseconds(100);
+};
+
+// The fault commands and the random generator that decorated transports share. Loop's thread only.
+class Faults {
+ public:
+  explicit Faults(FaultSchedule schedule = {}) : schedule_(schedule), rng_(schedule.seed) {}
+
+  // Sets the fault of the next message that arrives. Commands queue up and take precedence over the schedule.
+  void Next(Fault fault) { commands_.push_back(fault); }
+  // Closes every connection now.
+  void DropAll();
+  // While true, attempts to connect fail with this code and incoming connections are refused.
+  void set_unreachable(bool unreachable, Code code = Code::kUnavailable) {
+    unreachable_ = unreachable;
+    unreachable_code_ = code;
+  }
+  // Reports every open connection that was made as silent, or as heard of again.
+  void SetSilent(bool silent);
+  // The number of faults of this kind so far.
+  uint64_t count(Fault fault) const { return counts_[static_cast<size_t>(fault)]; }
+
+ private:
+  friend class FaultConnection;
+  friend class FaultTransport;
+  Fault Draw();
+
+  const FaultSchedule schedule_;
+  Rng rng_;
+  std::deque<Fault> commands_;
+  bool unreachable_ = false;
+  Code unreachable_code_ = Code::kUnavailable;
+  std::array<uint64_t, 5> counts_{};
+  std::set<class FaultConnection*> fault_connections_;
+};
 
 // A connection between the real one and the user.
 class FaultConnection : public Receiver, public std::enable_shared_from_this<FaultConnection> {
@@ -155,14 +219,14 @@ class FaultConnection::Handle final : public Connection {
   std::unique_ptr<Connection> inner_;
 };
 
-std::unique_ptr<Connection> FaultConnection::MakeConnection(std::unique_ptr<Connection> inner) {
+inline std::unique_ptr<Connection> FaultConnection::MakeConnection(std::unique_ptr<Connection> inner) {
   inner_ = inner.get();
   auto handle = std::make_unique<Handle>(shared_from_this(), std::move(inner));
   handle_ = handle.get();
   return handle;
 }
 
-Fault Faults::Draw() {
+inline Fault Faults::Draw() {
   Fault fault = Fault::kNone;
   if (!commands_.empty()) {
     fault = commands_.front();
@@ -183,12 +247,12 @@ Fault Faults::Draw() {
   return fault;
 }
 
-void Faults::DropAll() {
+inline void Faults::DropAll() {
   for (FaultConnection* fault_connection : fault_connections_)
     fault_connection->Close(Status(Code::kUnavailable, "fault: dropped"));
 }
 
-void Faults::SetSilent(bool silent) {
+inline void Faults::SetSilent(bool silent) {
   const auto connections = fault_connections_;  // a receiver may close some
   for (FaultConnection* fault_connection : connections) {
     if (fault_connections_.contains(fault_connection)) fault_connection->SetSilent(silent);
@@ -239,8 +303,8 @@ class FaultTransport final : public Transport {
   std::shared_ptr<Faults> faults_;
 };
 
-std::unique_ptr<Transport> MakeFaultTransport(Loop& loop, std::unique_ptr<Transport> inner,
-                                              std::shared_ptr<Faults> faults) {
+inline std::unique_ptr<Transport> MakeFaultTransport(Loop& loop, std::unique_ptr<Transport> inner,
+                                                     std::shared_ptr<Faults> faults) {
   return std::make_unique<FaultTransport>(loop, std::move(inner), std::move(faults));
 }
 

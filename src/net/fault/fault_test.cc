@@ -1,9 +1,9 @@
-#include "net/fault.h"
+#include "net/fault/testing.h"
 
 #include <gtest/gtest.h>
 
+#include "net/inproc/testing.h"
 #include "net/testing.h"
-#include "net/transports.h"
 
 namespace leat::net {
 namespace {
