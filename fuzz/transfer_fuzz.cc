@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/fields/testing.h"
-#include "net/frames/transfer.h"
+#include "net/frames/messages.h"
 #include "storage/transfer/transfer_machine.h"
 
 namespace {

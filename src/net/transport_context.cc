@@ -68,4 +68,9 @@ void TransportContext::Ended(std::string_view host) {
   if (--at->second == 0) accepted_by_host_.erase(at);
 }
 
+bool Linger(Loop& loop, const Transport& transport, Duration deadline) {
+  loop.RunUntil([&transport] { return transport.lingering() == 0; }, loop.Now() + deadline);
+  return transport.lingering() == 0;
+}
+
 }  // namespace leat::net

@@ -59,7 +59,7 @@ struct Limits {
 };
 
 // A request's kPermission: the certificates that allow it. Rules about its content are in
-// net/rpc/permission.cc.
+// net/rpc/codec.cc.
 struct Permission {
   std::string_view roles;  // as certificates name them: "server, worker"; "all": any certificate
   std::string_view name;   // the request's name in logs: "worker's heartbeat"

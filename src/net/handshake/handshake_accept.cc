@@ -180,7 +180,7 @@ class HandshakeAcceptor final : public Watcher, public std::enable_shared_from_t
     at->tls = shared_->options.tls->Begin(
         at->fd,
         {.side = wire::Side::kAccepts,
-         .peer_roles = protocol_ ? CertificateRoles{CertificateRole::kObserver} : RolesThatConnect(port_kind),
+         .peer_roles = protocol_ ? CertificateRoles{CertificateRole::kObserver} : RolesAt(port_kind).connect,
          .protocol = protocol_.value_or("")},
         shared_->tls_buffers);
     return true;

@@ -123,7 +123,7 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
     const bool named = given && host.ok();
     tls_ = shared_->options.tls->Begin(fd_,
                                        {.side = wire::Side::kConnects,
-                                        .peer_roles = RolesThatListen(context_.port.kind),
+                                        .peer_roles = RolesAt(context_.port.kind).listen,
                                         .peer_host = named ? host->host : ""},
                                        shared_->tls_buffers);
     ContinueTls();

@@ -11,7 +11,7 @@
 #include "base/metrics/process.h"
 #include "job/job.h"
 #include "net/address.h"
-#include "net/frames/transfer.h"
+#include "net/frames/messages.h"
 #include "net/transports.h"
 #include "run/roles/membership.h"
 #include "run/roles/shards/shard_files.h"

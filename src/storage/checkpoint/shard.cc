@@ -14,7 +14,6 @@
 #include "base/fields/json.h"
 #include "compute/optim/moments.h"
 #include "storage/checkpoint/file.h"
-#include "storage/checkpoint/running_checksum.h"
 #include "storage/checkpoint/safetensors.h"
 #include "storage/checkpoint/store.h"
 

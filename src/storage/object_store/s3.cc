@@ -16,7 +16,6 @@
 #include "base/threads/thread.h"
 #include "storage/object_store/credentials.h"
 #include "storage/object_store/object_store.h"
-#include "storage/object_store/sigv4.h"
 
 namespace leat::object_store {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "base/threads/thread.h"
 #include "net/frames/frame.h"
-#include "net/frames/transfer.h"
+#include "net/frames/messages.h"
 
 namespace leat::transfer {
 

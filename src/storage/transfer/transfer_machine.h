@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "net/frames/transfer.h"
+#include "net/frames/messages.h"
 
 namespace leat::transfer {
 

@@ -10,7 +10,6 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "storage/checkpoint/file.h"
-#include "storage/checkpoint/running_checksum.h"
 
 namespace leat::transfer {
 

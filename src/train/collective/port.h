@@ -1,19 +1,60 @@
-// Accepts connections for the groups of a process. It outlives the groups: a member that learns of a new
-// group first may connect early, and waits until this process learns of it. Loop's thread only.
+// Accepts connections for the groups of a process. Loop's thread only.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
-#include <string>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "net/transport.h"
-#include "train/collective/channel.h"
 #include "train/collective/messages.h"
 
 namespace leat::collective {
 
+// A connection and its receiver, which can change: first the port that waits for its greeting, then the
+// process group.
+class Channel final : public net::Receiver {
+ public:
+  // As net::Receiver. A channel may be destroyed inside any callback.
+  class Owner {
+   public:
+    virtual Result<std::vector<std::span<std::byte>>> OnHeader(Channel& channel, uint8_t type,
+                                                               ByteView header, uint64_t payload_bytes) = 0;
+    virtual bool OnView(Channel& /*channel*/, ByteView /*payload*/) { return false; }
+    virtual void OnMessage(Channel& channel) = 0;
+    virtual void OnSilence(Channel& /*channel*/, bool /*silent*/) {}
+    virtual void OnClosed(Channel& channel, const Status& why) = 0;
+
+   protected:
+    ~Owner() = default;
+  };
+
+  explicit Channel(Owner* its_owner) : owner(its_owner) {}
+
+  void Send(uint8_t type, Bytes header) {
+    if (connection != nullptr) connection->Send(type, std::move(header), {});
+  }
+
+  Owner* owner;
+  std::unique_ptr<net::Connection> connection;
+
+ private:
+  Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t type, ByteView header,
+                                                     uint64_t payload_bytes) override {
+    return owner->OnHeader(*this, type, header, payload_bytes);
+  }
+  // Every payload has a single span.
+  bool OnView(net::Connection&, size_t, ByteView bytes) override { return owner->OnView(*this, bytes); }
+  void OnMessage(net::Connection&) override { owner->OnMessage(*this); }
+  void OnSilence(net::Connection&, bool silent) override { owner->OnSilence(*this, silent); }
+  void OnClosed(net::Connection&, const Status& why) override { owner->OnClosed(*this, why); }
+};
+
+// It outlives the groups: a member that learns of a new group first may connect early, and waits until this
+// process learns of it.
 class Port final : private Channel::Owner {
  public:
   // Limit of connections that have not greeted, or whose group is not expected yet. Beyond it the oldest is

@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "net/frames/frame.h"
-#include "net/frames/move.h"
+#include "net/frames/messages.h"
 #include "train/ps/testing.h"
 
 namespace leat::ps {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "net/frames/frame.h"
-#include "net/frames/move.h"
+#include "net/frames/messages.h"
 #include "train/ps/server_link.h"
 
 namespace leat::ps {

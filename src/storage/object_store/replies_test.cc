@@ -1,4 +1,4 @@
-#include "storage/object_store/xml.h"
+#include "storage/object_store/replies.h"
 
 #include <gtest/gtest.h>
 
