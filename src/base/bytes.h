@@ -91,12 +91,6 @@ class ByteReader {
     if (size > limit) ok_ = false;
     return std::string(AsText(GetRaw(ok_ ? size : 0)));
   }
-  // Reads a u32 count of items of at least `least_bytes` each. Fails if that many cannot remain.
-  uint32_t GetCount(uint64_t least_bytes) {
-    const auto count = Get<uint32_t>();
-    if (uint64_t{count} * least_bytes > remaining()) ok_ = false;
-    return ok_ ? count : 0;
-  }
   void Fail() { ok_ = false; }
   bool ok() const { return ok_; }
   // ok() and nothing is left to read.

@@ -87,8 +87,9 @@ class Config {
   class Builder;
   explicit Config(std::shared_ptr<const Node> node);
   static std::shared_ptr<const Node> Renamed(const Node& node, std::string name);
-  static std::shared_ptr<Node> MakeScalar(const Node& place, std::string text, bool quoted);
-  Config WithScalar(std::string_view key, std::string text, bool quoted) const;
+  std::shared_ptr<const Node> MakeScalar(std::string text, bool quoted) const;
+  template <class T>
+  T Within(std::string_view key, T value, T least, T most, T lowest, T highest) const;
   std::shared_ptr<const Node> node_;
 };
 

@@ -58,20 +58,11 @@ struct Buckets {
   }
 };
 
-// The state of a histogram at one moment. Subtracting an earlier snapshot gives a window; adding snapshots
-// merges several histograms.
+// The state of a histogram at one moment.
 struct HistogramSnapshot {
   uint64_t count = 0;
   double sum = 0;
   std::vector<uint64_t> buckets = std::vector<uint64_t>(Buckets::kCount);
-
-  // 0 if empty.
-  double mean() const { return count == 0 ? 0 : sum / static_cast<double>(count); }
-  // The q-quantile, 0 ≤ q ≤ 1, to within the width of its bucket; 0 if empty.
-  double Quantile(double q) const;
-  HistogramSnapshot& operator+=(const HistogramSnapshot& other);
-  // `earlier` must be an earlier snapshot of the same histogram.
-  HistogramSnapshot& operator-=(const HistogramSnapshot& earlier);
 };
 
 class alignas(64) Histogram {

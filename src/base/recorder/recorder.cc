@@ -52,9 +52,9 @@ std::vector<TrackSpans> Recorder::Take() {
   std::lock_guard lock(mutex_);
   std::vector<TrackSpans> taken;
   for (Track& track : tracks_) {
-    TrackSpans its{.name = track.name_, .spans = {}};
-    track.Take(&its.spans);
-    if (!its.spans.empty()) taken.push_back(std::move(its));
+    TrackSpans row{.name = track.name_, .spans = {}};
+    track.Take(&row.spans);
+    if (!row.spans.empty()) taken.push_back(std::move(row));
   }
   return taken;
 }

@@ -13,7 +13,7 @@
 
 #include "base/encoding/printable.h"
 #include "base/json/text.h"
-#include "base/read_file.h"
+#include "base/path/paths.h"
 #include "base/text.h"
 #include "storage/object_store/replies.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/exit_status.h"
 #include "base/log.h"
-#include "base/processors.h"
+#include "base/threads/thread.h"
 #include "net/address.h"
 #include "protocol/allreduce/group_member.h"
 #include "run/roles/background_thread.h"

@@ -1,4 +1,4 @@
-#include "base/read_file.h"
+#include "base/path/paths.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
