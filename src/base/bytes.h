@@ -1,4 +1,4 @@
-// Little-endian byte writer, bounds-checked byte reader, and the checksum of files and frames.
+// Little-endian byte writer, bounds-checked byte reader, and the checksums of files and frames.
 //
 // ByteReader is safe on untrusted input: it checks every length before it reads or allocates, and it never
 // throws. The first bad read makes it fail permanently; later reads return zeros. Callers check ok() or
@@ -26,6 +26,8 @@ using ByteView = std::span<const std::byte>;
 
 // 64-bit XXH3. Detects truncated and corrupted data; not cryptographic.
 uint64_t Checksum(ByteView bytes, uint64_t seed = 0);
+// CRC-32C (Castagnoli), the checksum of iSCSI, S3 and TFRecord.
+uint32_t Crc32c(ByteView bytes);
 
 inline ByteView AsBytes(std::string_view text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "net/incoming.h"
+#include "net/framing.h"
 #include "net/transport.h"
 
 namespace leat::net {

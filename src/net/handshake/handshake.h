@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "net/same_host/same_host_peer.h"
@@ -23,15 +24,13 @@ struct AuthenticatedSocket {
 // Listens at "host:port"; port 0 selects a free port. Errors name the address. `on_socket` may destroy the
 // listener. Refuses peers for which `shared`, whose counts of connections the caller maintains, has no room.
 // A refused peer is a line in the log that names it and the reason; a flood of them, a few lines.
+//
+// With `protocol` (its name in ALPN), the peers are observers: they know no token and speak it from the first
+// byte on. With TLS they need an observer's certificate, without TLS every peer is admitted.
 Result<std::unique_ptr<Listener>> ListenAuthenticated(std::shared_ptr<TransportContext> shared,
                                                       const std::string& address,
-                                                      std::function<void(AuthenticatedSocket)> on_socket);
-
-// The same for peers of others, which know no token and speak `protocol` (its name in ALPN) from the first
-// byte on: with TLS they need an observer's certificate, without TLS every peer is admitted.
-Result<std::unique_ptr<Listener>> ListenForObservers(std::shared_ptr<TransportContext> shared,
-                                                     const std::string& address, const std::string& protocol,
-                                                     std::function<void(AuthenticatedSocket)> on_socket);
+                                                      std::function<void(AuthenticatedSocket)> on_socket,
+                                                      std::optional<std::string> protocol = std::nullopt);
 
 // Makes one attempt to connect and authenticate. `done` runs on the loop, never inside this call, unless the
 // returned handle is destroyed first. Returns kDeadlineExceeded if the host does not answer, as

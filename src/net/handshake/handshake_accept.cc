@@ -272,28 +272,17 @@ class HandshakeListener final : public Listener {
   std::string address_;
 };
 
-Result<std::unique_ptr<Listener>> Listen(std::shared_ptr<TransportContext> shared, const std::string& address,
-                                         std::optional<std::string> protocol,
-                                         std::function<void(AuthenticatedSocket)> on_socket) {
+}  // namespace
+
+Result<std::unique_ptr<Listener>> ListenAuthenticated(std::shared_ptr<TransportContext> shared,
+                                                      const std::string& address,
+                                                      std::function<void(AuthenticatedSocket)> on_socket,
+                                                      std::optional<std::string> protocol) {
   LEAT_ASSIGN_OR_RETURN(ListeningSocket at, ListenOn(address));
   return std::unique_ptr<Listener>(new HandshakeListener(
       std::make_shared<HandshakeAcceptor>(std::move(shared), at.socket.Release(), at.address.ToString(),
                                           std::move(protocol), std::move(on_socket)),
       at.address.ToString()));
-}
-
-}  // namespace
-
-Result<std::unique_ptr<Listener>> ListenAuthenticated(std::shared_ptr<TransportContext> shared,
-                                                      const std::string& address,
-                                                      std::function<void(AuthenticatedSocket)> on_socket) {
-  return Listen(std::move(shared), address, std::nullopt, std::move(on_socket));
-}
-
-Result<std::unique_ptr<Listener>> ListenForObservers(std::shared_ptr<TransportContext> shared,
-                                                     const std::string& address, const std::string& protocol,
-                                                     std::function<void(AuthenticatedSocket)> on_socket) {
-  return Listen(std::move(shared), address, protocol, std::move(on_socket));
 }
 
 }  // namespace leat::net

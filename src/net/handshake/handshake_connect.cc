@@ -13,7 +13,6 @@
 #include "net/frames/handshake.h"
 #include "net/handshake/handshake_socket.h"
 #include "net/poller.h"
-#include "net/silence.h"
 
 namespace leat::net {
 namespace {

@@ -10,7 +10,6 @@
 #include <string_view>
 
 #include "net/http/exchange.h"
-#include "net/http/request_head.h"
 
 namespace leat::net::http {
 

@@ -20,7 +20,7 @@
 
 #include "net/address.h"
 #include "net/connection_base.h"
-#include "net/incoming.h"
+#include "net/framing.h"
 #include "net/stall.h"
 #include "net/transport.h"
 #include "net/transport_context.h"

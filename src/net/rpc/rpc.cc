@@ -16,6 +16,7 @@
 
 #include "base/threads/thread.h"
 #include "net/address.h"
+#include "net/tls/tls_pump.h"
 
 namespace leat::control {
 
@@ -101,18 +102,15 @@ Result<net::Descriptor> ServerSockets::Adopt(net::AuthenticatedSocket admitted) 
     connections_.erase(number);
     shared_->Ended(host);
   };
-  Connection connection;
-  net::Descriptor socket;
+  net::TlsPump connection;
   if (admitted.tls != nullptr) {
-    LEAT_ASSIGN_OR_RETURN(connection.pump, net::MakeTlsPump(loop_, std::move(admitted), on_end));
-    socket = connection.pump->TakeInside();
+    LEAT_ASSIGN_OR_RETURN(connection, net::MakeTlsPump(loop_, std::move(admitted), on_end));
   } else {
-    connection.watch = net::WatchForShutdown(loop_, admitted.socket.get(), on_end);
-    socket = std::move(admitted.socket);
+    connection = {net::WatchForShutdown(loop_, admitted.socket.get(), on_end), std::move(admitted.socket)};
   }
   shared_->Accepted(host);
-  connections_[number] = std::move(connection);
-  return socket;
+  connections_[number] = std::move(connection.pump);
+  return std::move(connection.inside);
 }
 
 bool ServerSockets::StopListening() {

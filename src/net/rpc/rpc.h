@@ -16,7 +16,6 @@
 #include "base/status.h"
 #include "net/handshake/handshake.h"
 #include "net/loop.h"
-#include "net/tls/tls_pump.h"
 #include "net/transport_context.h"
 
 namespace leat::control {
@@ -65,17 +64,12 @@ class ServerSockets {
   bool StopListening();
 
  private:
-  struct Connection {
-    std::shared_ptr<void> watch;  // for its end
-    std::unique_ptr<net::TlsPump> pump;
-  };
-
   net::Loop loop_;
   const std::shared_ptr<net::TransportContext> shared_;
   std::unique_ptr<net::Listener> listener_;
   uint64_t last_connection_ = 0;
-  std::unordered_map<uint64_t, Connection> connections_;
-  std::thread thread_;  // runs loop_
+  std::unordered_map<uint64_t, std::shared_ptr<void>> connections_;  // watches for their ends, and pumps
+  std::thread thread_;                                               // runs loop_
 };
 
 }  // namespace leat::control

@@ -19,7 +19,6 @@
 
 struct ssl_st;
 struct ssl_ctx_st;
-struct x509_store_ctx_st;
 
 namespace leat::net {
 

@@ -46,9 +46,14 @@ bool Unwritten(ByteView file, uint64_t at, uint64_t end) {
   return (zeros + kSector - 1) / kSector * kSector < end;
 }
 
-void AppendRecord(const JournalRecord& record, Bytes* file) {
-  const Bytes bytes = EncodeRecord(record, file->size());
-  file->insert(file->end(), bytes.begin(), bytes.end());
+// A whole file.
+Bytes Encoded(const std::vector<JournalRecord>& records) {
+  Bytes file = JournalHeader();
+  for (const auto& record : records) {
+    const Bytes bytes = EncodeRecord(record, file.size());
+    file.insert(file.end(), bytes.begin(), bytes.end());
+  }
+  return file;
 }
 
 Bytes EncodeSeal(uint64_t term) {
@@ -216,8 +221,7 @@ Result<std::vector<JournalRecord>> SealJournal(const std::string& directory, uin
 }
 
 Result<Journal> Journal::Create(const std::string& directory, const std::vector<JournalRecord>& records) {
-  Bytes bytes = JournalHeader();
-  for (const auto& record : records) AppendRecord(record, &bytes);
+  const Bytes bytes = Encoded(records);
   LEAT_RETURN_IF_ERROR(ReplaceFile(directory, kJournalName, bytes));
   LEAT_ASSIGN_OR_RETURN(File file, File::Open(directory + "/" + kJournalName, O_RDWR | O_APPEND));
   return Journal(directory, std::move(file), bytes.size());
@@ -291,8 +295,7 @@ Result<std::vector<JournalRecord>> Journal::Read() const {
 }
 
 Status Journal::Rewrite(const std::vector<JournalRecord>& records) {
-  Bytes bytes = JournalHeader();
-  for (const auto& record : records) AppendRecord(record, &bytes);
+  const Bytes bytes = Encoded(records);
   return Replace(bytes, bytes.size());
 }
 

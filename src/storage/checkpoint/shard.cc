@@ -204,12 +204,6 @@ class FileSource final : public ShardSource {
   const uint64_t size_;
 };
 
-Result<std::unique_ptr<ShardSource>> OpenFile(const std::string& path) {
-  LEAT_ASSIGN_OR_RETURN(File file, File::Open(path, O_RDONLY));
-  LEAT_ASSIGN_OR_RETURN(const uint64_t size, file.Size());
-  return std::unique_ptr<ShardSource>(std::make_unique<FileSource>(std::move(file), size));
-}
-
 class Reader final : public ShardReader {
  public:
   explicit Reader(std::unique_ptr<ShardSource> source) : source_(std::move(source)), size_(source_->size()) {}
@@ -397,8 +391,14 @@ Result<protocol::ManifestShard> WriteShard(const std::string& directory, uint64_
   return shard;
 }
 
+Result<std::unique_ptr<ShardSource>> ShardSource::Open(const std::string& path) {
+  LEAT_ASSIGN_OR_RETURN(File file, File::Open(path, O_RDONLY));
+  LEAT_ASSIGN_OR_RETURN(const uint64_t size, file.Size());
+  return std::unique_ptr<ShardSource>(std::make_unique<FileSource>(std::move(file), size));
+}
+
 Result<std::unique_ptr<ShardReader>> ShardReader::Open(const std::string& path, uint64_t checksum) {
-  LEAT_ASSIGN_OR_RETURN(auto source, OpenFile(path));
+  LEAT_ASSIGN_OR_RETURN(auto source, ShardSource::Open(path));
   return Open(std::move(source), checksum);
 }
 
@@ -426,7 +426,7 @@ Status CheckSize(const std::string& path, uint64_t bytes) {
 
 Status VerifyFile(const std::string& path, uint64_t bytes, uint64_t checksum) {
   LEAT_RETURN_IF_ERROR(CheckSize(path, bytes));
-  LEAT_ASSIGN_OR_RETURN(auto source, OpenFile(path));
+  LEAT_ASSIGN_OR_RETURN(auto source, ShardSource::Open(path));
   Reader reader(std::move(source));
   LEAT_RETURN_IF_ERROR(reader.ReadHead(checksum));
   return reader.VerifyData();

@@ -76,13 +76,6 @@ Result<Manifest> ReadManifestOf(const std::string& directory, uint64_t id) {
   return manifest;
 }
 
-// Ids of the complete checkpoints, ascending.
-Result<std::vector<uint64_t>> CompleteCheckpoints(const std::string& directory) {
-  LEAT_ASSIGN_OR_RETURN(std::vector<uint64_t> ids, ListCheckpoints(directory));
-  std::erase_if(ids, [&](uint64_t id) { return !Exists(ManifestPath(directory, id)); });
-  return ids;
-}
-
 // The size of all files in it.
 uint64_t BytesIn(const std::string& directory) {
   uint64_t bytes = 0;
@@ -407,6 +400,12 @@ Result<std::vector<uint64_t>> ListCheckpoints(const std::string& directory, std:
   }
   closedir(dir);
   std::ranges::sort(ids);
+  return ids;
+}
+
+Result<std::vector<uint64_t>> CompleteCheckpoints(const std::string& directory) {
+  LEAT_ASSIGN_OR_RETURN(std::vector<uint64_t> ids, ListCheckpoints(directory));
+  std::erase_if(ids, [&](uint64_t id) { return !Exists(ManifestPath(directory, id)); });
   return ids;
 }
 

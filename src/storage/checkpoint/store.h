@@ -125,6 +125,8 @@ std::string CheckpointName(uint64_t id);  // "checkpoint-000007"
 std::optional<uint64_t> CheckpointId(std::string_view name);
 // Ids of the checkpoints in a directory whose names end in `suffix`, ascending.
 Result<std::vector<uint64_t>> ListCheckpoints(const std::string& directory, std::string_view suffix = "");
+// The complete ones: those with a manifest, ascending.
+Result<std::vector<uint64_t>> CompleteCheckpoints(const std::string& directory);
 inline constexpr const char* kManifestName = "manifest.json";
 
 // The functions below only read and take no lock. The newest complete checkpoint of a job's directory, by its

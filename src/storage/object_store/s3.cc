@@ -10,7 +10,7 @@
 #include <span>
 #include <utility>
 
-#include "base/encoding/crc32c.h"
+#include "base/bytes.h"
 #include "base/encoding/printable.h"
 #include "base/text.h"
 #include "base/threads/thread.h"

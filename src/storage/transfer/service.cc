@@ -1,7 +1,5 @@
 #include "storage/transfer/service.h"
 
-#include <fcntl.h>
-
 #include <utility>
 #include <vector>
 
@@ -10,12 +8,6 @@
 #include "net/frames/messages.h"
 
 namespace leat::transfer {
-
-Result<std::shared_ptr<const Content>> FileContent::Open(const std::string& path) {
-  LEAT_ASSIGN_OR_RETURN(checkpoint::File file, checkpoint::File::Open(path, O_RDONLY));
-  LEAT_ASSIGN_OR_RETURN(const uint64_t size, file.Size());
-  return std::shared_ptr<const Content>(std::make_shared<FileContent>(std::move(file), size));
-}
 
 using wire::TransferOp;
 using wire::TransferReply;
@@ -105,10 +97,10 @@ class Service::Session final : public net::Receiver {
 Result<std::unique_ptr<Service>> Service::Start(const Options& options) {
   std::unique_ptr<Service> service(new Service(options.most_replies));
   service->transport_ = options.make_transport(service->loop_);
-  const auto accept = [its = service.get()](std::unique_ptr<net::Connection> connection) {
-    auto session = std::make_unique<Session>(*its, std::move(connection));
+  const auto accept = [owner = service.get()](std::unique_ptr<net::Connection> connection) {
+    auto session = std::make_unique<Session>(*owner, std::move(connection));
     Session* const receiver = session.get();
-    its->sessions_.emplace(receiver, std::move(session));
+    owner->sessions_.emplace(receiver, std::move(session));
     return receiver;
   };
   LEAT_ASSIGN_OR_RETURN(service->listener_, service->transport_->Listen(options.listen, accept));

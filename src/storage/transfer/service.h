@@ -1,4 +1,4 @@
-// Content that a service publishes: bytes that can be read at any offset. Reads never block on a peer.
+// A service that publishes content: bytes that can be read at any offset. Reads never block on a peer.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -14,40 +13,19 @@
 #include "base/status.h"
 #include "net/loop.h"
 #include "net/transport.h"
-#include "storage/checkpoint/file.h"
+#include "storage/checkpoint/shard.h"
 #include "storage/transfer/upload_files.h"
 
 namespace leat::transfer {
-
-// Thread-safe.
-class Content {
- public:
-  virtual ~Content() = default;
-  virtual uint64_t size() const = 0;
-  // Fills all of `out`, which ends at size() or before.
-  virtual Status ReadAt(uint64_t offset, std::span<std::byte> out) const = 0;
-};
-
-// An opened file with the size that it has now. It stays readable after the file is renamed or removed.
-class FileContent final : public Content {
- public:
-  static Result<std::shared_ptr<const Content>> Open(const std::string& path);
-  FileContent(checkpoint::File file, uint64_t size) : file_(std::move(file)), size_(size) {}
-  uint64_t size() const override { return size_; }
-  Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
-    return file_.ReadAt(offset, out);
-  }
-
- private:
-  const checkpoint::File file_;
-  const uint64_t size_;
-};
 
 // Serves published files to peers and accepts uploads from them, on a thread of its own.
 //
 // A peer names files by the names under which they were published: the service never opens a path that a peer
 // names. All messages are checked; a peer that violates the protocol loses its connection. Per connection,
 // the service holds at most Options::most_replies chunks that the peer has not read, and one that arrives.
+
+// Content that is published. Thread-safe.
+using Content = checkpoint::ShardSource;
 
 // Makes a transport for the loop. Its port must be wire::TransferPort().
 using MakeTransport = std::function<std::unique_ptr<net::Transport>(net::Loop&)>;

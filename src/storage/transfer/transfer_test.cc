@@ -29,6 +29,7 @@ struct TransferKind {
 class MemoryContent final : public Content {
  public:
   explicit MemoryContent(Bytes bytes) : bytes_(std::move(bytes)) {}
+  const std::string& path() const override { return path_; }
   uint64_t size() const override { return bytes_.size(); }
   Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
     std::copy_n(bytes_.begin() + static_cast<ptrdiff_t>(offset), out.size(), out.begin());
@@ -36,6 +37,7 @@ class MemoryContent final : public Content {
   }
 
  private:
+  const std::string path_ = "memory";
   const Bytes bytes_;
 };
 
@@ -94,9 +96,9 @@ TEST_P(TransferTest, ReadsRangesOfPublishedFiles) {
     std::ofstream out(dir.path() + "/file", std::ios::binary);
     out.write(reinterpret_cast<const char*>(content.data()), static_cast<std::streamsize>(content.size()));
   }
-  auto file = FileContent::Open(dir.path() + "/file");
+  auto file = Content::Open(dir.path() + "/file");
   ASSERT_TRUE(file.ok()) << file.status().ToString();
-  service->Publish("any name/of the owner", *file);
+  service->Publish("any name/of the owner", std::move(*file));
   Client client(service->address(), Maker());
   const auto size = client.Size("any name/of the owner");
   ASSERT_TRUE(size.ok()) << size.status().ToString();

@@ -3,10 +3,31 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/fields/codec.h"
+#include "base/fields/description.h"
 #include "net/frames/frame.h"
 #include "protocol/allreduce/peer_connections.h"
+#include "protocol/allreduce/training_state.h"
+#include "protocol/messages_data.h"
 
 namespace leat::collective {
+
+// ---- messages
+
+Status Check(const AbortMessage& message) {
+  return message.why.ok() ? Status(Code::kDataLoss, "why is no error") : Status();
+}
+
+wire::Port MemberPort() {
+  // The state that a member sends the others is in no frame of its own (train/step/state_broadcast.h). Pushes
+  // are those of followers.
+  return {
+      wire::PortKind::kMember,
+      fields::HashOf<Greet, PieceHeader, BucketHeader, Alive, AbortMessage, protocol::TrainingState::Header,
+                     protocol::PartitionLedger, protocol::PushRequest, protocol::PushReply>()};
+}
+
+// ---- the port
 
 using protocol::CallVerdict;
 using protocol::JudgeCall;
@@ -85,3 +106,8 @@ void Port::OnClosed(Channel& channel, const Status& /*why*/) {
 }
 
 }  // namespace leat::collective
+
+namespace leat {
+LEAT_CODECS(protocol::Greet, collective::PieceHeader, collective::BucketHeader, collective::Alive,
+            collective::AbortMessage);
+}

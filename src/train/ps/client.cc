@@ -105,19 +105,6 @@ class Client::ServerConnection final : public ServerLink {
   protocol::PushReply reply_;
 };
 
-Client::Client(net::Transport& transport, protocol::Parameters& parameters, Events events,
-               Duration connect_deadline)
-    : transport_(transport),
-      parameters_(&parameters),
-      events_(std::move(events)),
-      connect_deadline_(connect_deadline) {}
-
-Client::Client(net::Transport& transport, Events events, Duration connect_deadline)
-    : transport_(transport),
-      parameters_(nullptr),
-      events_(std::move(events)),
-      connect_deadline_(connect_deadline) {}
-
 Client::~Client() {
   for (auto& [node, server_connection] : connections_) server_connection->Detach();
 }

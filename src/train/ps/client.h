@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "net/transport.h"
 #include "protocol/parameters.h"
@@ -28,9 +29,13 @@ class Client {
   // `transport` and `parameters` must outlive the client. `connect_deadline` limits each attempt to connect
   // to a server. It exceeds the time after which a host counts as silent.
   Client(net::Transport& transport, protocol::Parameters& parameters, Events events,
-         Duration connect_deadline = std::chrono::seconds(10));
+         Duration connect_deadline = std::chrono::seconds(10))
+      : Client(transport, std::move(events), connect_deadline) {
+    ReceiveInto(&parameters);
+  }
   // Without parameters: call ReceiveInto before the first request, which must be a pull.
-  Client(net::Transport& transport, Events events, Duration connect_deadline = std::chrono::seconds(10));
+  Client(net::Transport& transport, Events events, Duration connect_deadline = std::chrono::seconds(10))
+      : transport_(transport), events_(std::move(events)), connect_deadline_(connect_deadline) {}
   ~Client();
 
   // Values go there from now on. No request may be pending.
@@ -47,7 +52,7 @@ class Client {
   class ServerConnection;
 
   net::Transport& transport_;
-  protocol::Parameters* parameters_;
+  protocol::Parameters* parameters_ = nullptr;
   Events events_;
   Duration connect_deadline_;
   std::map<NodeId, std::shared_ptr<ServerConnection>> connections_;

@@ -73,13 +73,7 @@ std::span<float> StepReducer::Place(const Buffer& buffer, size_t variable) const
 StepOutcome StepReducer::Compute(const protocol::ComputeLane& part, uint64_t epoch, const Rows& rows,
                                  std::span<const uint32_t> batch, uint32_t batch_size, uint64_t random_seed) {
   computing_epoch_ = epoch;
-  if (part.first) {
-    any_ = in_place_ = false;
-    overflow_safe_ = true;
-    lanes_used_ = 0;
-    moment_lanes_.clear();
-    moments_.clear();
-  }
+  if (part.first) Forget();
   moments_lane_ = part.lane;
   overlapping_ = part.last && options_.overlap && !options_.deterministic && !batch.empty();
   if (overlapping_) {
@@ -123,6 +117,14 @@ StepOutcome StepReducer::Compute(const protocol::ComputeLane& part, uint64_t epo
     any_ = true;
   }
   return outcome;
+}
+
+void StepReducer::Forget() {
+  any_ = in_place_ = false;
+  overflow_safe_ = true;
+  lanes_used_ = 0;
+  moment_lanes_.clear();
+  moments_.clear();
 }
 
 // Moves the moments of a batch from the gradients, where they would be added to those of other members, to
@@ -224,13 +226,7 @@ void StepReducer::Reduce(const protocol::ReduceStep& step,
                          std::function<void(Result<protocol::ReducedStep>)> done) {
   LEAT_CHECK(group_ != nullptr);
   // Left from an earlier step if this member has no lane in this one.
-  if (!step.computed_any()) {
-    any_ = in_place_ = false;
-    overflow_safe_ = true;
-    lanes_used_ = 0;
-    moment_lanes_.clear();
-    moments_.clear();
-  }
+  if (!step.computed_any()) Forget();
   if (!in_place_) {
     // A member whose batches were empty has not computed, so its memory may still hold the previous sums.
     parameters_.AcquireGradientBuffer();

@@ -81,7 +81,8 @@ class StepReducer {
   size_t moment_words() const {
     return moments_variable_ ? parameters_.gradients(*moments_variable_).size() : 0;
   }
-  void AddUp(std::span<float> sums, bool first, uint64_t events);
+  // Drops what an earlier step has left.
+  void Forget();
   void CopyOrNothing();
   std::span<float> Place(const Buffer& buffer, size_t variable) const;
   void StartReady(size_t ready);

@@ -98,10 +98,6 @@ void Trainer::RunTraining(Compiled& compiled) {
   track_->Add({.kind = timeline::Kind::kBackward, .begin = forward_end_, .end = end});
 }
 
-void Trainer::OnGradient(std::function<void(size_t variable)> f) {
-  on_gradient_ = std::move(f);
-}
-
 void Trainer::Fill(Compiled& compiled, const Rows& rows, std::span<const uint32_t> batch) {
   const size_t width = model_.inputs(), each = model_.labels();
   const auto features = compiled.features.as<float>();

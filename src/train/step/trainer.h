@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/metrics/auc.h"
@@ -72,7 +73,7 @@ class Trainer {
   // for each variable, when the variable's gradient is final: during back-propagation, last layers first, if
   // the plan runs inline on one thread; otherwise after back-propagation. The gradient is not clipped then,
   // and may be infinite or NaN; Step reports that when it returns. An empty batch makes no calls.
-  void OnGradient(std::function<void(size_t variable)> f);
+  void OnGradient(std::function<void(size_t variable)> f) { on_gradient_ = std::move(f); }
 
   // Forward and backward passes of later batches are recorded there; null: nowhere. To be set before the
   // first batch.

@@ -221,10 +221,11 @@ class Server final : public ScalerServer {
                   .max_connections_of_host = kConnectionsOfHost}) {}
 
   Status Listen(const std::string& address) {
-    LEAT_ASSIGN_OR_RETURN(auto listener, net::ListenForObservers(sockets_.shared(), address, "h2",
-                                                                 [this](net::AuthenticatedSocket admitted) {
-                                                                   Adopt(std::move(admitted));
-                                                                 }));
+    const auto adopt = [this](net::AuthenticatedSocket admitted) {
+      if (auto socket = sockets_.Adopt(std::move(admitted)); socket.ok())
+        grpc::AddInsecureChannelFromFd(server_.get(), socket->Release());
+    };
+    LEAT_ASSIGN_OR_RETURN(auto listener, net::ListenAuthenticated(sockets_.shared(), address, adopt, "h2"));
     grpc::ServerBuilder builder;
     Configure(kLimits, &builder);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kFastestPingMs);
@@ -265,12 +266,6 @@ class Server final : public ScalerServer {
       streams.assign(core_->streams.begin(), core_->streams.end());
     }
     for (const auto& stream : streams) stream->Continue();
-  }
-
-  // On the thread of the sockets.
-  void Adopt(net::AuthenticatedSocket admitted) {
-    if (auto socket = sockets_.Adopt(std::move(admitted)); socket.ok())
-      grpc::AddInsecureChannelFromFd(server_.get(), socket->Release());
   }
 
   const std::shared_ptr<Core> core_ = std::make_shared<Core>();

@@ -1,4 +1,3 @@
-#include "net/silence.h"
 
 #include <gtest/gtest.h>
 

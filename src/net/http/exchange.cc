@@ -1,4 +1,4 @@
-#include "net/http/request_head.h"
+#include "net/http/exchange.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -11,7 +11,6 @@
 #include "net/address.h"
 
 namespace leat::net {
-
 namespace {
 
 constexpr std::string_view kLineEnd = "\r\n";
