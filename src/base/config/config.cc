@@ -6,28 +6,131 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <functional>
 #include <limits>
 #include <map>
 #include <optional>
 #include <sstream>
+#include <stdexcept>
 #include <utility>
 
-#include "base/config/config_text.h"
+#include "base/encoding/printable.h"
 #include "base/exit_status.h"
 #include "base/path/paths.h"
 #include "base/text.h"
 
 namespace leat {
 
-using config_text::FailAt;
-using config_text::Hint;
-using config_text::ParseNumber;
-using config_text::ParseWhole;
-using config_text::Printed;
-
 namespace {
+
+constexpr size_t kMaxBytes = size_t{1} << 20;
+
+// ---- texts
+
+// Throws std::invalid_argument("name:line: message") in one line; without the line if that is 0.
+[[noreturn]] void FailAt(std::string_view name, size_t line, std::string_view message) {
+  const std::string place = line == 0 ? "" : ":" + std::to_string(line);
+  std::string text = std::string(name) + place + ": " + std::string(message);
+  // Quoted values must not break the message into several lines.
+  std::ranges::replace_if(
+      text, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
+  throw std::invalid_argument(text);
+}
+
+// Rejects text that is too long, other encodings and control characters: yaml-cpp guesses encodings and stops
+// at some control characters.
+void CheckText(std::string_view text, std::string_view name) {
+  if (text.size() > kMaxBytes) {
+    FailAt(name, 1,
+           "the text has " + std::to_string(text.size()) + " bytes; at most " + std::to_string(kMaxBytes) +
+               " are allowed");
+  }
+  size_t line = 1;
+  for (size_t i = 0; i < text.size();) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const size_t length = Utf8Length(text.substr(i));
+    const bool control = (c < 0x20 && c != '\n' && c != '\t' && c != '\r') || c == 0x7f;
+    if (control || length == 0) {
+      FailAt(name, line,
+             "byte " + std::to_string(c) + " at offset " + std::to_string(i) + " is not UTF-8 text");
+    }
+    line += c == '\n';
+    i += length;
+  }
+}
+
+// Edit distance with insert, delete, replace and swap of neighbours (Damerau 1964; no substring is edited
+// twice).
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> before(b.size() + 1), row(b.size() + 1), next(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    next[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      next[j] = std::min({row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        next[j] = std::min(next[j], before[j - 2] + 1);
+      }
+    }
+    std::swap(before, row);
+    std::swap(row, next);
+  }
+  return row[b.size()];
+}
+
+// "; did you mean 'dense'?", or `list_title` and all known words if none is close.
+std::string Hint(std::string_view word, const std::vector<std::string>& known,
+                 std::string_view list_title = "; expected one of: ") {
+  const std::string nearest = Nearest(word, known);
+  if (!nearest.empty()) return "; did you mean '" + nearest + "'?";
+  return known.empty() ? "" : std::string(list_title) + Joined(known);
+}
+
+template <class T>
+std::optional<T> ParseWhole(std::string_view text) {
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
+  return ToNumber<T>(text);
+}
+
+// A finite number.
+std::optional<double> ParseNumber(std::string_view text) {
+  const auto value = ParseWhole<double>(text);
+  return value && std::isfinite(*value) ? value : std::nullopt;
+}
+
+// The shortest text that reads as the same value.
+template <class T>
+std::string Printed(T value) {
+  char text[64];
+  return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);
+}
+
+bool IsNullWord(std::string_view text) {
+  return text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL";
+}
+
+// Whether YAML reads `text` back unchanged without quotes, in any position.
+bool IsPlainWord(std::string_view text) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  if (text.empty() || !letter(text[0])) return false;
+  if (IsNullWord(text) || text == "true" || text == "false") return false;
+  return std::ranges::all_of(text,
+                             [&](char c) {
+                               return letter(c) || (c >= '0' && c <= '9') || c == '.' || c == '/' || c == '-';
+                             }) &&
+         !ParseNumber(text);
+}
+
+// A scalar as YAML, in double quotes if YAML would read it as something else without. `plain`: it had no
+// quotes, so a number stays a number.
+std::string Scalar(std::string_view text, bool plain) {
+  const bool word = plain && (ParseNumber(text) || text == "true" || text == "false");
+  return word || IsPlainWord(text) ? std::string(text) : DoubleQuoted(text);
+}
+
+// ---- the tree
 
 template <class T>
 std::string Bounds(T least, T most, T lowest, T highest) {
@@ -37,6 +140,39 @@ std::string Bounds(T least, T most, T lowest, T highest) {
 }
 
 }  // namespace
+
+std::string Nearest(std::string_view word, const std::vector<std::string>& known) {
+  const std::string wanted = Lower(word);
+  const size_t limit = std::max<size_t>(1, wanted.size() / 3);
+  std::string best;
+  size_t best_distance = std::min(limit + 1, wanted.size());
+  for (const auto& candidate : known) {
+    const size_t longer = std::max(candidate.size(), wanted.size());
+    if (longer - std::min(candidate.size(), wanted.size()) >= best_distance) continue;
+    const size_t distance = EditDistance(wanted, Lower(candidate));
+    if (distance < best_distance) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+std::string DoubleQuoted(std::string_view text) {
+  std::string out = "\"";
+  for (char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (byte < 0x20 || byte == 0x7f) {
+      out += "\\x" + ToHex({&c, 1});
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
 
 // Immutable once a Config points to it.
 struct Config::Node {
@@ -98,13 +234,13 @@ struct Config::Node {
   // Writes the value after "key:" or "-", including the newline.
   void Write(std::string* out, size_t indent) const {
     if (kind == Kind::kNull) *out += "null\n";
-    if (kind == Kind::kScalar) *out += config_text::Scalar(scalar, !quoted) + "\n";
+    if (kind == Kind::kScalar) *out += Scalar(scalar, !quoted) + "\n";
     const bool inner = kind == Kind::kList || kind == Kind::kMap;
     if (inner && children.empty()) *out += kind == Kind::kList ? "[]\n" : "{}\n";
     if (inner && !children.empty() && indent > 0) *out += "\n";
     for (size_t i = 0; i < children.size(); ++i) {
       out->append(2 * indent, ' ');
-      *out += kind == Kind::kList ? "- " : config_text::Scalar(keys[i], false) + ": ";
+      *out += kind == Kind::kList ? "- " : Scalar(keys[i], false) + ": ";
       children[i]->Write(out, indent + 1);
     }
   }
@@ -340,8 +476,7 @@ class Config::Builder final : public YAML::EventHandler {
     Check(mark, tag, anchor);
     const bool quoted = tag == "!";
     if (AtKey()) return SetKey(mark, value);
-    auto node =
-        Make(!quoted && config_text::IsNullWord(value) ? Node::Kind::kNull : Node::Kind::kScalar, Line(mark));
+    auto node = Make(!quoted && IsNullWord(value) ? Node::Kind::kNull : Node::Kind::kScalar, Line(mark));
     node->scalar = value;
     node->quoted = quoted;
     Place(std::move(node));
@@ -439,7 +574,7 @@ class Config::Builder final : public YAML::EventHandler {
 };
 
 Config Config::Parse(std::string_view yaml, std::string_view name) {
-  config_text::Check(yaml, name);
+  CheckText(yaml, name);
   std::istringstream stream{std::string(yaml)};
   Builder builder(name);
   try {
@@ -453,9 +588,9 @@ Config Config::Parse(std::string_view yaml, std::string_view name) {
 }
 
 Config Config::ParseFile(const std::string& path) {
-  const auto text = OrThrow(ReadFirstBytes(path, config_text::kMaxBytes + 1));
-  if (text.size() > config_text::kMaxBytes)
-    FailAt(path, 1, "the file has more than " + std::to_string(config_text::kMaxBytes) + " bytes");
+  const auto text = OrThrow(ReadFirstBytes(path, kMaxBytes + 1));
+  if (text.size() > kMaxBytes)
+    FailAt(path, 1, "the file has more than " + std::to_string(kMaxBytes) + " bytes");
   return Parse(text, path);
 }
 

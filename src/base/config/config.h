@@ -95,5 +95,7 @@ class Config {
 
 // The word in `known` with the smallest edit distance to `word`, or "" if none is close.
 std::string Nearest(std::string_view word, const std::vector<std::string>& known);
+// A text in double quotes, as YAML reads it back.
+std::string DoubleQuoted(std::string_view text);
 
 }  // namespace leat
