@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "base/fields/testing.h"
 #include "net/frames/messages.h"
-#include "storage/transfer/transfer_machine.h"
+#include "storage/transfer/client.h"
 
 namespace {
 

@@ -32,8 +32,9 @@ struct TransportContext {
   void Ended(std::string_view host);
   uint32_t accepted() const { return accepted_; }
 
+  const std::unique_ptr<metrics::Registry> own_metrics =  // if options has none
+      options.metrics == nullptr ? std::make_unique<metrics::Registry>() : nullptr;
   metrics::Registry& metrics() { return options.metrics != nullptr ? *options.metrics : *own_metrics; }
-  std::unique_ptr<metrics::Registry> own_metrics;  // if options has none
   metrics::Counter& bytes_sent;
   metrics::Counter& bytes_received;
   metrics::Counter& refused;  // connections closed before authentication

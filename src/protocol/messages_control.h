@@ -832,7 +832,7 @@ struct ClockSample {
 LEAT_FIELDS(ClockSample, (at, Limits::kTime), (offset, Limits::kDifference), (error));
 
 // From a member that records: what its threads have done since the last chunk
-// (base/recorder/spans_codec.h). Opaque to the protocol. Without spans it only asks for the time.
+// (base/recorder/recorder.h). Opaque to the protocol. Without spans it only asks for the time.
 struct SpansRequest {
   static constexpr Permission kPermission{"server, worker", "spans of a recording"};
   NodeId node;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "net/handshake/handshake_socket.h"
+#include "net/handshake/handshake.h"
 #include "net/same_host/same_host_peer.h"
 #include "net/testing.h"
 #include "net/transport.h"

@@ -20,7 +20,6 @@
 #include "net/connection_base.h"
 #include "net/framing.h"
 #include "net/handshake/handshake.h"
-#include "net/handshake/handshake_socket.h"
 #include "net/poller.h"
 #include "net/stall.h"
 #include "net/tcp/background_sender.h"

@@ -12,7 +12,6 @@
 
 #include "net/transport.h"
 #include "protocol/allreduce/peer_connections.h"
-#include "train/collective/messages.h"
 #include "train/collective/port.h"
 
 namespace leat::collective {
