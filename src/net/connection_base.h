@@ -21,8 +21,6 @@ namespace leat::net {
 template <class Self>
 class ConnectionBase : public std::enable_shared_from_this<Self> {
  public:
-  using Done = std::function<void(const Status&)>;
-
   // Returns the user's handle; call once. Destroying the handle ends the connection without a callback.
   std::unique_ptr<Connection> MakeConnection() {
     auto handle = std::make_unique<Handle>(this->shared_from_this());

@@ -289,7 +289,7 @@ void FrameQueue::Consume(size_t bytes, std::vector<Done>* sent) {
   }
 }
 
-std::vector<FrameQueue::Done> FrameQueue::TakeUnsent() {
+std::vector<Done> FrameQueue::TakeUnsent() {
   std::vector<Done> unsent;
   for (auto& message : queue_) {
     if (message.done != nullptr) unsent.push_back(std::move(message.done));

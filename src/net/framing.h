@@ -49,7 +49,7 @@ class Incoming {
 
  private:
   bool active_ = false;
-  std::vector<std::span<std::byte>> spans_;
+  Spans spans_;
   size_t span_ = 0;  // the span being filled
   size_t offset_ = 0;
   uint64_t left_ = 0;
@@ -114,8 +114,6 @@ class FrameReader {
 
 class FrameQueue {
  public:
-  using Done = std::function<void(const Status&)>;
-
   bool empty() const { return queue_.empty(); }
   void Push(uint8_t type, Bytes header, std::vector<ByteView> payload, uint64_t payload_bytes, Done done);
   // Fills `vectors` with the next bytes to send, at most `most`. Returns the number of vectors set and adds

@@ -1,4 +1,4 @@
-#include "base/metrics/process.h"
+#include "base/metrics/metrics.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -101,12 +101,11 @@ class FaultConnection : public Receiver, public std::enable_shared_from_this<Fau
     Fault fault = Fault::kNone;
   };
 
-  Result<std::vector<std::span<std::byte>>> OnHeader(Connection&, uint8_t type, ByteView header,
-                                                     uint64_t payload_bytes) override {
+  Places OnHeader(Connection&, uint8_t type, ByteView header, uint64_t payload_bytes) override {
     arriving_.type = type;
     arriving_.header.assign(header.begin(), header.end());
     arriving_.payload.resize(payload_bytes);
-    return std::vector<std::span<std::byte>>{arriving_.payload};
+    return Spans{arriving_.payload};
   }
 
   void OnMessage(Connection&) override {
@@ -205,8 +204,7 @@ class FaultConnection::Handle final : public Connection {
     fault_connection_->inner_ = nullptr;
     fault_connection_->handle_ = nullptr;
   }
-  void Send(uint8_t type, Bytes header, std::vector<ByteView> payload,
-            std::function<void(const Status&)> done) override {
+  void Send(uint8_t type, Bytes header, std::vector<ByteView> payload, Done done) override {
     inner_->Send(type, std::move(header), std::move(payload), std::move(done));
   }
   void SendInBackground() override { inner_->SendInBackground(); }

@@ -34,7 +34,6 @@ class PipeEnd;
 // The state shared by both ends, guarded by the mutex. Messages stay in the sender's memory until the
 // receiver's loop copies them.
 struct Pipe {
-  using Done = std::function<void(const Status&)>;
   struct Message {
     uint8_t type = 0;
     Bytes header;
@@ -250,7 +249,7 @@ class PipeEnd final : public ConnectionBase<PipeEnd> {
   StallTimer stall_;
 };
 
-inline std::vector<Pipe::Done> Pipe::CloseBy(int side) {
+inline std::vector<Done> Pipe::CloseBy(int side) {
   std::lock_guard lock(mutex);
   closed = true;
   sides[side].loop = nullptr;

@@ -1,5 +1,6 @@
 #include "net/rpc/codec.h"
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -66,21 +67,10 @@ CertificateRoles Allowed(const Request&) {
   return RolesNamed(Request::kPermission.roles);
 }
 CertificateRoles Allowed(const protocol::JoinRequest& join) {
-  switch (join.role) {
-    case protocol::Role::kServer:
-      return {CertificateRole::kServer};
-    case protocol::Role::kWorker:
-      return {CertificateRole::kWorker};
-    case protocol::Role::kBots:
-      return {CertificateRole::kBots};
-    case protocol::Role::kFeed:
-      return {CertificateRole::kFeed};
-    case protocol::Role::kServe:
-      return {CertificateRole::kServe};
-    case protocol::Role::kCoordinator:
-      return {CertificateRole::kCoordinator};
-  }
-  return {};
+  using enum CertificateRole;
+  constexpr std::array kByRole = {kCoordinator, kServer, kWorker, kBots, kFeed, kServe};
+  const auto role = static_cast<size_t>(join.role);
+  return role < kByRole.size() ? CertificateRoles{kByRole[role]} : CertificateRoles();
 }
 CertificateRoles Allowed(const protocol::AdminRequest& admin) {
   using Kind = protocol::AdminRequest::Kind;
@@ -90,17 +80,10 @@ CertificateRoles Allowed(const protocol::AdminRequest& admin) {
   return roles;
 }
 CertificateRoles Allowed(const protocol::PoolRequest& pool) {
-  switch (pool.kind) {
-    case protocol::PoolRequest::Kind::kReport:
-      return {CertificateRole::kAgent};
-    case protocol::PoolRequest::Kind::kList:
-      return CertificateRoles::All();
-    case protocol::PoolRequest::Kind::kSubmit:
-    case protocol::PoolRequest::Kind::kCancel:
-    case protocol::PoolRequest::Kind::kAccess:
-      break;
-  }
-  return RolesNamed(protocol::PoolRequest::kPermission.roles);
+  using Kind = protocol::PoolRequest::Kind;
+  if (pool.kind == Kind::kReport) return {CertificateRole::kAgent};
+  return pool.kind == Kind::kList ? CertificateRoles::All()
+                                  : RolesNamed(protocol::PoolRequest::kPermission.roles);
 }
 
 template <class Request>

@@ -22,7 +22,7 @@
 #include "net/handshake/handshake.h"
 #include "net/poller.h"
 #include "net/stall.h"
-#include "net/tcp/background_sender.h"
+#include "net/tcp/background_rate.h"
 
 namespace leat::net {
 namespace {

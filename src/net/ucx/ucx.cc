@@ -183,12 +183,11 @@ class UcxConnection final : public Receiver, public ConnectionBase<UcxConnection
   }
 
   // ---- upcalls of the socket
-  Result<std::vector<std::span<std::byte>>> OnHeader(Connection&, uint8_t type, ByteView header,
-                                                     uint64_t payload_bytes) override {
+  Places OnHeader(Connection&, uint8_t type, ByteView header, uint64_t payload_bytes) override {
     const auto self = shared_from_this();
     if (!unreleased_.empty() || (on_negotiated_ == nullptr && stream_ != nullptr)) {
       if (type != kBye || !header.empty() || payload_bytes > 0) return Unexpected();
-      return std::vector<std::span<std::byte>>{};
+      return Spans{};
     }
     if (on_negotiated_ == nullptr && stream_ == nullptr && handle_ != nullptr && receiver_ != nullptr) {
       // The socket's limit leaves room for the negotiation.
@@ -200,7 +199,7 @@ class UcxConnection final : public Receiver, public ConnectionBase<UcxConnection
     if (on_negotiated_ == nullptr || payload_bytes > 0) return Unexpected();
     step_ = type;
     step_header_.assign(header.begin(), header.end());
-    return std::vector<std::span<std::byte>>{};
+    return Spans{};
   }
   void OnSegment(Connection&, size_t i) override {
     const auto self = shared_from_this();

@@ -188,7 +188,7 @@ Duration UcxStream::MaxSleep() {
 // ---- sending
 
 void UcxStream::Send(uint8_t type, Bytes header, std::vector<ByteView> payload, uint64_t payload_bytes,
-                     FrameQueue::Done done) {
+                     Done done) {
   const bool first = queue_.empty();
   std::optional<Bytes> shared_payloads;
   if (memory_ && done != nullptr && payload_bytes >= kMinSharedPayload &&
@@ -222,7 +222,7 @@ void UcxStream::Flush() {
     ++fragments_;
     sent_time_ = shared_->loop.Now();
     shared_->bytes_sent.Add(bytes);
-    std::vector<FrameQueue::Done> sent;
+    std::vector<Done> sent;
     queue_.Consume(bytes, &sent);
     for (auto& done : sent) unreported_.emplace_back(fragments_, std::move(done));
   }
@@ -237,7 +237,7 @@ void UcxStream::ReportSent() {
 }
 
 // Reports from the loop.
-void UcxStream::ReportDone(FrameQueue::Done done) {
+void UcxStream::ReportDone(Done done) {
   sent_.push_back(std::move(done));
   if (sent_.size() > 1) return;  // the pending report includes it
   shared_->loop.Post([self = shared_from_this()] {
@@ -267,14 +267,14 @@ void UcxStream::Fail(Status why) {
   if (on_fail_ != nullptr) on_fail_(std::move(why));
 }
 
-std::vector<FrameQueue::Done> UcxStream::Shut() {
+std::vector<Done> UcxStream::Shut() {
   if (!open_) return {};
   open_ = false;
   on_connected_ = nullptr;
   poller().Remove(this);
   poller().Unwatch(watch_);
   if (!receiving_) endpoint_.reset();
-  std::vector<FrameQueue::Done> unsent;
+  std::vector<Done> unsent;
   for (auto& [fragment, done] : std::exchange(unreported_, {})) unsent.push_back(std::move(done));
   for (auto& done : queue_.TakeUnsent()) unsent.push_back(std::move(done));
   return unsent;

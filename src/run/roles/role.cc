@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/metrics/process.h"
+#include "base/metrics/metrics.h"
 #include "job/job.h"
 #include "net/address.h"
 #include "net/frames/messages.h"

@@ -20,7 +20,6 @@
 #include "storage/checkpoint/journal.h"
 #include "storage/checkpoint/manifest.h"
 #include "storage/checkpoint/shard.h"
-#include "storage/checkpoint/terms.h"
 
 namespace leat::checkpoint {
 namespace {

@@ -18,20 +18,11 @@ constexpr Duration kConnectTimeout = std::chrono::seconds(3);
 
 // Errors that another attempt may not have.
 bool Retried(TransferOp op, Code code) {
-  switch (code) {
-    case Code::kUnavailable:
-    case Code::kAborted:
-    case Code::kDeadlineExceeded:
-    case Code::kStale:
-      return true;
-    case Code::kDataLoss:
-      return op == TransferOp::kWrite;  // damaged on its way
-    case Code::kFailedPrecondition:
-      // The other side may have lost its state of an upload: it is opened again.
-      return op == TransferOp::kWrite || op == TransferOp::kCommit;
-    default:
-      return false;
-  }
+  if (code == Code::kDataLoss) return op == TransferOp::kWrite;  // damaged on its way
+  // The other side may have lost its state of an upload: it is opened again.
+  if (code == Code::kFailedPrecondition) return op == TransferOp::kWrite || op == TransferOp::kCommit;
+  return code == Code::kUnavailable || code == Code::kAborted || code == Code::kDeadlineExceeded ||
+         code == Code::kStale;
 }
 
 std::string Range(uint64_t begin, uint64_t end) {
@@ -322,22 +313,21 @@ Status Client::Transmit(const wire::TransferRequest& request, const Upload* uplo
     sent.checksum = Checksum(*chunk);
     pieces.push_back(*chunk);
   }
-  connection_->Send(static_cast<uint8_t>(wire::FrameType::kTransferRequest), fields::Encode(sent),
-                    std::move(pieces), [chunk](const Status&) {});
+  connection_->Send(wire::FrameType::kTransferRequest, fields::Encode(sent), std::move(pieces),
+                    [chunk](const Status&) {});
   return {};
 }
 
-Result<std::vector<std::span<std::byte>>> Client::OnHeader(net::Connection&, uint8_t type, ByteView header,
-                                                           uint64_t payload_bytes) {
-  if (type != static_cast<uint8_t>(wire::FrameType::kTransferReply) || machine_ == nullptr)
+net::Places Client::OnHeader(net::Connection&, uint8_t type, ByteView header, uint64_t payload_bytes) {
+  if (type != wire::FrameType::kTransferReply || machine_ == nullptr)
     return Status(Code::kDataLoss, "unexpected frame type " + std::to_string(type) + " of a file service");
   LEAT_ASSIGN_OR_RETURN(reply_, fields::Decode<wire::TransferReply>(header, "reply of a file service"));
   LEAT_ASSIGN_OR_RETURN(const uint64_t offset, machine_->OnReplyHeader(reply_, payload_bytes));
   arrived_ = {};
-  if (payload_bytes == 0) return std::vector<std::span<std::byte>>();
+  if (payload_bytes == 0) return net::Spans();
   const auto destination = out_.subspan(offset - out_begin_, payload_bytes);
   arrived_ = destination;
-  return std::vector<std::span<std::byte>>{destination};
+  return net::Spans{destination};
 }
 
 void Client::OnMessage(net::Connection& connection) {

@@ -147,8 +147,8 @@ class Client final : private net::Receiver {
   uint64_t connections_lost() const { return connections_lost_; }
 
  private:
-  Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection& connection, uint8_t type,
-                                                     ByteView header, uint64_t payload_bytes) override;
+  net::Places OnHeader(net::Connection& connection, uint8_t type, ByteView header,
+                       uint64_t payload_bytes) override;
   void OnMessage(net::Connection& connection) override;
   void OnClosed(net::Connection& connection, const Status& why) override;
 

@@ -149,9 +149,8 @@ class Service::Session final : public net::Receiver {
   Session(Service& service, std::unique_ptr<net::Connection> connection)
       : service_(service), connection_(std::move(connection)) {}
 
-  Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t type, ByteView header,
-                                                     uint64_t payload_bytes) override {
-    if (type != static_cast<uint8_t>(wire::FrameType::kTransferRequest))
+  net::Places OnHeader(net::Connection&, uint8_t type, ByteView header, uint64_t payload_bytes) override {
+    if (type != wire::FrameType::kTransferRequest)
       return Status(Code::kDataLoss, "unexpected frame type " + std::to_string(type) + " at a file service");
     LEAT_ASSIGN_OR_RETURN(request_, fields::Decode<TransferRequest>(header, "request to a file service"));
     if (payload_bytes != wire::PayloadBytes(request_)) {
@@ -161,9 +160,9 @@ class Service::Session final : public net::Receiver {
     }
     if (*unread_ >= service_.most_replies_)
       return Status(Code::kResourceExhausted, "more requests than replies that the peer reads");
-    if (payload_bytes == 0) return std::vector<std::span<std::byte>>();
+    if (payload_bytes == 0) return net::Spans();
     arriving_.resize(payload_bytes);
-    return std::vector<std::span<std::byte>>{arriving_};
+    return net::Spans{arriving_};
   }
 
   void OnMessage(net::Connection& connection) override {
@@ -181,8 +180,8 @@ class Service::Session final : public net::Receiver {
     std::vector<ByteView> pieces;
     if (!payload->empty()) pieces.push_back(*payload);
     ++*unread_;
-    connection.Send(static_cast<uint8_t>(wire::FrameType::kTransferReply), fields::Encode(reply),
-                    std::move(pieces), [payload, unread = unread_](const Status&) { --*unread; });
+    connection.Send(wire::FrameType::kTransferReply, fields::Encode(reply), std::move(pieces),
+                    [payload, unread = unread_](const Status&) { --*unread; });
   }
 
   void OnClosed(net::Connection&, const Status&) override { service_.sessions_.erase(this); }

@@ -81,8 +81,7 @@ class Channel final : public net::Receiver {
   // As net::Receiver. A channel may be destroyed inside any callback.
   class Owner {
    public:
-    virtual Result<std::vector<std::span<std::byte>>> OnHeader(Channel& channel, uint8_t type,
-                                                               ByteView header, uint64_t payload_bytes) = 0;
+    virtual net::Places OnHeader(Channel& channel, uint8_t type, ByteView header, uint64_t payload_bytes) = 0;
     virtual bool OnView(Channel& /*channel*/, ByteView /*payload*/) { return false; }
     virtual void OnMessage(Channel& channel) = 0;
     virtual void OnSilence(Channel& /*channel*/, bool /*silent*/) {}
@@ -94,16 +93,15 @@ class Channel final : public net::Receiver {
 
   explicit Channel(Owner* its_owner) : owner(its_owner) {}
 
-  void Send(uint8_t type, Bytes header) {
-    if (connection != nullptr) connection->Send(type, std::move(header), {});
+  void Send(MessageType type, Bytes header) {
+    if (connection != nullptr) connection->Send(static_cast<uint8_t>(type), std::move(header), {});
   }
 
   Owner* owner;
   std::unique_ptr<net::Connection> connection;
 
  private:
-  Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t type, ByteView header,
-                                                     uint64_t payload_bytes) override {
+  net::Places OnHeader(net::Connection&, uint8_t type, ByteView header, uint64_t payload_bytes) override {
     return owner->OnHeader(*this, type, header, payload_bytes);
   }
   // Every payload has a single span.
@@ -148,13 +146,11 @@ class Port final : private Channel::Owner {
     Greet greet;
   };
 
-  Result<std::vector<std::span<std::byte>>> OnHeader(Channel& channel, uint8_t type, ByteView header,
-                                                     uint64_t payload_bytes) override;
+  net::Places OnHeader(Channel& channel, uint8_t type, ByteView header, uint64_t payload_bytes) override;
   void OnMessage(Channel& channel) override;
   void OnClosed(Channel& channel, const Status& why) override;
   std::list<Caller>::iterator Find(const Channel& channel);
-  Result<std::vector<std::span<std::byte>>> OnFollower(std::list<Caller>::iterator caller, ByteView header,
-                                                       uint64_t payload_bytes);
+  net::Places OnFollower(std::list<Caller>::iterator caller, ByteView header, uint64_t payload_bytes);
 
   std::list<Caller> callers_;
   uint64_t group_ = 0;

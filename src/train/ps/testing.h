@@ -182,9 +182,7 @@ class Peer : public net::Receiver {
   }
   const Status& closed() const { return closed_; }
 
-  Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t, ByteView, uint64_t) override {
-    return std::vector<std::span<std::byte>>();
-  }
+  net::Places OnHeader(net::Connection&, uint8_t, ByteView, uint64_t) override { return net::Spans(); }
   void OnMessage(net::Connection&) override {}
   void OnClosed(net::Connection&, const Status& why) override {
     closed_ = why;

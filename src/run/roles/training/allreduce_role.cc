@@ -17,7 +17,6 @@
 #include "run/roles/training/training_role.h"
 #include "train/collective/mpi.h"
 #include "train/collective/peer_all_reduce.h"
-#include "train/step/state_broadcast.h"
 #include "train/step/step_reducer.h"
 
 namespace leat::roles {

@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "base/path/paths.h"
+#include "storage/checkpoint/journal.h"
 #include "storage/checkpoint/manifest.h"
 #include "storage/checkpoint/shard.h"
 #include "storage/checkpoint/store.h"
-#include "storage/checkpoint/terms.h"
 
 namespace leat::checkpoint {
 namespace {
