@@ -1,8 +1,5 @@
 #include "net/http/exchange.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -173,13 +170,6 @@ bool SameLetters(std::string_view a, std::string_view b) {
 std::string_view WithoutPort(std::string_view authority) {
   if (authority.starts_with('[')) return authority.substr(1, authority.find(']') - 1);
   return authority.substr(0, authority.find(':'));
-}
-
-bool IsIpAddress(std::string_view host) {
-  const std::string text(host);
-  in_addr v4{};
-  in6_addr v6{};
-  return inet_pton(AF_INET, text.c_str(), &v4) == 1 || inet_pton(AF_INET6, text.c_str(), &v6) == 1;
 }
 
 }  // namespace

@@ -295,13 +295,10 @@ class Reader final : public ShardReader {
 
   Status ReadMetadata(Slice* slice) const {
     const std::string* about = Metadata("slice/" + std::to_string(slice->id.value));
-    if (about == nullptr) {
-      return Status(Code::kNotFound,
-                    source_->path() + ": slice " + std::to_string(slice->id.value) + " is missing");
-    }
     const std::string name = "slice " + std::to_string(slice->id.value);
-    LEAT_ASSIGN_OR_RETURN(const auto entry, fields::FromJson<SliceEntry>(
-                                                *about, source_->path() + ": " + name, Code::kDataLoss));
+    const std::string where = source_->path() + ": " + name;
+    if (about == nullptr) return {Code::kNotFound, where + " is missing"};
+    LEAT_ASSIGN_OR_RETURN(const auto entry, fields::FromJson<SliceEntry>(*about, where, Code::kDataLoss));
     slice->incarnation = entry.incarnation;
     slice->version = entry.version;
     slice->events = entry.events;
@@ -309,8 +306,7 @@ class Reader final : public ShardReader {
     if (ledger == nullptr) return Damaged(name + ": its ledger is missing");
     const std::optional<Bytes> bytes = FromHex(*ledger);
     if (!bytes) return Damaged(name + ": its ledger is not hexadecimal");
-    LEAT_ASSIGN_OR_RETURN(slice->ledger, fields::Decode<protocol::Ledger>(
-                                             *bytes, source_->path() + ": " + name + ": its ledger"));
+    LEAT_ASSIGN_OR_RETURN(slice->ledger, fields::Decode<protocol::Ledger>(*bytes, where + ": its ledger"));
     return {};
   }
 

@@ -4,7 +4,7 @@
 //     lock                          held by the process that owns the directory
 //     job.yaml                      the resolved job
 //     run                           a random number that this directory's coordinators and members share
-//     term-000001/journal           the coordinator's decisions since the oldest kept checkpoint (terms.h)
+//     term-000001/journal           the coordinator's decisions since the oldest kept checkpoint (journal.h)
 //     checkpoint-000007/
 //       shard-<node>.safetensors    one server's slices: values, optimizer slots, and, in its metadata, their
 //                                   versions and ledgers
