@@ -72,7 +72,7 @@ class AllReduce {
   virtual ~AllReduce() = default;
   // `bucket.data` must not be accessed until `done`. Then it contains the result if ok, otherwise undefined
   // contents.
-  virtual void Start(Bucket bucket, net::Done done) = 0;
+  virtual void Start(Bucket bucket, std::function<void(const Status&)> done) = 0;
   // If false, gather_only is ignored and `data` receives the result.
   virtual bool supports_gather_only() const { return false; }
   // Each member's contribution to the gather_only bucket, by rank, once its `done` was called. The result is

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "base/clock.h"
-#include "net/loop.h"
+#include "net/transport.h"
 #include "protocol/messages_control.h"
 #include "train/collective/all_reduce.h"
 
