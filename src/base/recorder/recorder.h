@@ -1,4 +1,5 @@
-// Records what the threads of one role do. While nothing is recorded, it costs a relaxed load and a branch.
+// Records what the threads of one role do, and encodes it. While nothing is recorded, it costs a relaxed load
+// and a branch.
 #pragma once
 
 #include <array>

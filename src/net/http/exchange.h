@@ -1,4 +1,4 @@
-// Requests that an HTTP/1.1 server has read, and replies.
+// Requests of HTTP/1.1, their reader, and replies.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,5 @@
-// A service that publishes content: bytes that can be read at any offset. Reads never block on a peer.
+// A service that publishes content, bytes that can be read at any offset, and takes uploads. Reads never
+// block on a peer.
 #pragma once
 
 #include <cstdint>
@@ -65,18 +66,17 @@ class UploadFiles {
   std::map<uint64_t, Folder> folders_;
 };
 
-// Serves published files to peers and accepts uploads from them, on a thread of its own.
-//
-// A peer names files by the names under which they were published: the service never opens a path that a peer
-// names. All messages are checked; a peer that violates the protocol loses its connection. Per connection,
-// the service holds at most Options::most_replies chunks that the peer has not read, and one that arrives.
-
 // Content that is published. Thread-safe.
 using Content = checkpoint::ShardSource;
 
 // Makes a transport for the loop. Its port must be wire::TransferPort().
 using MakeTransport = std::function<std::unique_ptr<net::Transport>(net::Loop&)>;
 
+// Serves published files to peers and accepts uploads from them, on a thread of its own.
+//
+// A peer names files by the names under which they were published: the service never opens a path that a peer
+// names. All messages are checked; a peer that violates the protocol loses its connection. Per connection,
+// the service holds at most Options::most_replies chunks that the peer has not read, and one that arrives.
 class Service {
  public:
   struct Options {

@@ -1,4 +1,5 @@
-// Accepts connections for the groups of a process. Loop's thread only.
+// Messages between members of a group, and the port that accepts connections for the groups of a process.
+// Loop's thread only.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The worker's side of the data plane: sends pushes to servers and receives values directly into the
-// parameters.
+// Links to parameter servers, and the worker's side of the data plane: sends pushes to servers and receives
+// values directly into the parameters.
 //
 // Loop's thread only; no call blocks.
 #pragma once
