@@ -21,7 +21,6 @@
 #include "net/address.h"
 #include "net/connection_base.h"
 #include "net/framing.h"
-#include "net/stall.h"
 #include "net/transport.h"
 #include "net/transport_context.h"
 

@@ -21,7 +21,6 @@
 #include "net/framing.h"
 #include "net/handshake/handshake.h"
 #include "net/poller.h"
-#include "net/stall.h"
 #include "net/tcp/background_rate.h"
 
 namespace leat::net {

@@ -19,7 +19,6 @@
 #include "base/log.h"
 #include "net/connection_base.h"
 #include "net/same_host/same_host_peer.h"
-#include "net/stall.h"
 #include "net/ucx/ucx_endpoint.h"
 #include "net/ucx/ucx_stream.h"
 
@@ -30,7 +29,7 @@ enum class UcxPath : uint8_t { kTcp = 0, kHost = 1, kNetwork = 2 };
 enum Step : uint8_t { kOffer = 1, kAnswer = 2, kCommit = 3, kGo = 4, kBye = 5 };
 
 // Timeout of the greetings over UCX; then the connection stays on tcp. A pause of this process does not count
-// against them (stall.h).
+// against them (connection_base.h).
 constexpr Duration kGreetingTimeout = std::chrono::seconds(1);
 constexpr uint32_t kMaxAddressBytes = 16 << 10;
 constexpr uint32_t kMaxNegotiationBytes = kMaxAddressBytes + (1 << 10);

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "net/connection_base.h"
 #include "net/framing.h"
 #include "net/poller.h"
-#include "net/stall.h"
 #include "net/transport.h"
 #include "net/transport_context.h"
 #include "net/ucx/ucx_endpoint.h"
