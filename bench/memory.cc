@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/metrics/process.h"
+#include "base/metrics/metrics.h"
 #include "frame/program.h"
 #include "frame/report.h"
 

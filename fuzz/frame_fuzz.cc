@@ -5,7 +5,7 @@
 #include "base/fields/testing.h"
 #include "net/frames/frame.h"
 #include "net/frames/handshake.h"
-#include "net/frames/move.h"
+#include "net/frames/messages.h"
 #include "protocol/messages_data.h"
 
 namespace {

@@ -1,7 +1,7 @@
 // Headers of a group's peers are rejected, or encode to the same bytes again.
 #include "base/check.h"
 #include "base/fields/testing.h"
-#include "train/collective/messages.h"
+#include "train/collective/port.h"
 
 using namespace leat;
 

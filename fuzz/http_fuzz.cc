@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "net/http/request_reader.h"
+#include "net/http/exchange.h"
 #include "show/http/access.h"
 #include "show/http/listener.h"
 

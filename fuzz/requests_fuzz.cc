@@ -11,7 +11,7 @@
 
 #include "base/check.h"
 #include "base/rng.h"
-#include "net/http/request_reader.h"
+#include "net/http/exchange.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // Replies of an object store: a reply that can be read has keys and ids, and the message of an error is a
 // single line.
 #include "base/check.h"
-#include "storage/object_store/xml.h"
+#include "storage/object_store/replies.h"
 
 using namespace leat::object_store;
 

@@ -1,6 +1,6 @@
 // Spans that are read are written as the same ones.
 #include "base/check.h"
-#include "base/recorder/spans_codec.h"
+#include "base/recorder/recorder.h"
 
 using namespace leat::timeline;
 

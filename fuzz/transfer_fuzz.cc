@@ -4,8 +4,8 @@
 
 #include "base/check.h"
 #include "base/fields/testing.h"
-#include "net/frames/transfer.h"
-#include "storage/transfer/transfer_machine.h"
+#include "net/frames/messages.h"
+#include "storage/transfer/client.h"
 
 namespace {
 

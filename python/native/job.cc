@@ -9,7 +9,7 @@
 #include "run/launcher/security.h"
 #include "run/launcher/token.h"
 #include "run/roles/follow/follower_role.h"
-#include "storage/checkpoint/variables.h"
+#include "storage/checkpoint/store.h"
 #include "stream/csv/csv_settings.h"
 #include "stream/inspect/inspect.h"
 #include "stream/inspect/propose.h"

@@ -1,4 +1,4 @@
-// Little-endian byte writer, bounds-checked byte reader, and the checksum of files and frames.
+// Little-endian byte writer, bounds-checked byte reader, and the checksums of files and frames.
 //
 // ByteReader is safe on untrusted input: it checks every length before it reads or allocates, and it never
 // throws. The first bad read makes it fail permanently; later reads return zeros. Callers check ok() or
@@ -26,6 +26,8 @@ using ByteView = std::span<const std::byte>;
 
 // 64-bit XXH3. Detects truncated and corrupted data; not cryptographic.
 uint64_t Checksum(ByteView bytes, uint64_t seed = 0);
+// CRC-32C (Castagnoli), the checksum of iSCSI, S3 and TFRecord.
+uint32_t Crc32c(ByteView bytes);
 
 inline ByteView AsBytes(std::string_view text) {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
@@ -90,12 +92,6 @@ class ByteReader {
     const auto size = Get<uint32_t>();
     if (size > limit) ok_ = false;
     return std::string(AsText(GetRaw(ok_ ? size : 0)));
-  }
-  // Reads a u32 count of items of at least `least_bytes` each. Fails if that many cannot remain.
-  uint32_t GetCount(uint64_t least_bytes) {
-    const auto count = Get<uint32_t>();
-    if (uint64_t{count} * least_bytes > remaining()) ok_ = false;
-    return ok_ ? count : 0;
   }
   void Fail() { ok_ = false; }
   bool ok() const { return ok_; }

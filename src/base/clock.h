@@ -23,16 +23,6 @@ class MonotonicClock final : public Clock {
   Time Now() const override { return std::chrono::steady_clock::now().time_since_epoch(); }
 };
 
-// For tests: stands still until Advance is called. Not thread-safe.
-class ManualClock final : public Clock {
- public:
-  Time Now() const override { return now_; }
-  void Advance(Duration by) { now_ += by; }
-
- private:
-  Time now_{0};
-};
-
 inline double Seconds(Duration d) {
   return std::chrono::duration<double>(d).count();
 }

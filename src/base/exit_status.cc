@@ -1,53 +1,33 @@
 #include "base/exit_status.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <initializer_list>
 #include <new>
 #include <system_error>
 
 namespace leat {
 
 Code CodeOfErrno(int error) {
-  switch (error) {
-    case 0:
-      return Code::kOk;
-    case ENOENT:
-      return Code::kNotFound;
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return Code::kPermissionDenied;
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-    case EMFILE:
-    case ENFILE:
-    case ENOMEM:
-    case EAGAIN:
-      return Code::kResourceExhausted;
-    case ENOTDIR:
-    case EISDIR:
-    case ELOOP:
-    case ENAMETOOLONG:
-    case EADDRNOTAVAIL:
-      return Code::kInvalidArgument;
-    case EIO:
-      return Code::kDataLoss;
-    // Errors of file systems on other hosts, and of former processes that still end.
-    case ESTALE:
-    case ETIMEDOUT:
-    case ECONNREFUSED:
-    case ECONNRESET:
-    case EHOSTDOWN:
-    case EHOSTUNREACH:
-    case ENETDOWN:
-    case ENETUNREACH:
-    case ENOTCONN:
-    case EBUSY:
-    case EADDRINUSE:
-      return Code::kUnavailable;
-    default:
-      return Code::kInternal;
+  struct Row {
+    Code code;
+    std::initializer_list<int> errors;
+  };
+  static const Row kRows[] = {
+      {Code::kOk, {0}},
+      {Code::kNotFound, {ENOENT}},
+      {Code::kPermissionDenied, {EACCES, EPERM, EROFS}},
+      {Code::kResourceExhausted, {ENOSPC, EDQUOT, EFBIG, EMFILE, ENFILE, ENOMEM, EAGAIN}},
+      {Code::kInvalidArgument, {ENOTDIR, EISDIR, ELOOP, ENAMETOOLONG, EADDRNOTAVAIL}},
+      {Code::kDataLoss, {EIO}},
+      // Errors of file systems on other hosts, and of former processes that still end.
+      {Code::kUnavailable,
+       {ESTALE, ETIMEDOUT, ECONNREFUSED, ECONNRESET, EHOSTDOWN, EHOSTUNREACH, ENETDOWN, ENETUNREACH, ENOTCONN,
+        EBUSY, EADDRINUSE}}};
+  for (const Row& row : kRows) {
+    if (std::ranges::find(row.errors, error) != row.errors.end()) return row.code;
   }
+  return Code::kInternal;
 }
 
 int ExitStatusOf(Code code) {

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "base/clock.h"
+#include "base/testing.h"
 
 namespace leat {
 namespace {

@@ -1,35 +1,31 @@
 #include "base/status.h"
 
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+
 namespace leat {
 
+void CheckFailed(const char* expression, const char* file, int line) {
+  std::fprintf(stderr, "leat: bug: CHECK(%s) failed at %s:%d\n", expression, file, line);
+  std::abort();
+}
+
 std::string_view CodeName(Code code) {
-  switch (code) {
-    case Code::kOk:
-      return "ok";
-    case Code::kInvalidArgument:
-      return "invalid argument";
-    case Code::kNotFound:
-      return "not found";
-    case Code::kPermissionDenied:
-      return "permission denied";
-    case Code::kDeadlineExceeded:
-      return "deadline exceeded";
-    case Code::kUnavailable:
-      return "unavailable";
-    case Code::kStale:
-      return "stale";
-    case Code::kDataLoss:
-      return "data loss";
-    case Code::kFailedPrecondition:
-      return "failed precondition";
-    case Code::kResourceExhausted:
-      return "resource exhausted";
-    case Code::kAborted:
-      return "aborted";
-    case Code::kInternal:
-      return "internal";
-  }
-  return "unknown";
+  constexpr std::array<std::string_view, 12> kNames = {"ok",
+                                                       "invalid argument",
+                                                       "not found",
+                                                       "permission denied",
+                                                       "deadline exceeded",
+                                                       "unavailable",
+                                                       "stale",
+                                                       "data loss",
+                                                       "failed precondition",
+                                                       "resource exhausted",
+                                                       "aborted",
+                                                       "internal"};
+  const auto number = static_cast<size_t>(code);
+  return number < kNames.size() ? kNames[number] : "unknown";
 }
 
 std::string Status::ToString() const {

@@ -23,6 +23,16 @@
 
 namespace leat {
 
+// Stands still until Advance is called. Not thread-safe.
+class ManualClock final : public Clock {
+ public:
+  Time Now() const override { return now_; }
+  void Advance(Duration by) { now_ += by; }
+
+ private:
+  Time now_{0};
+};
+
 // Whether this is a long run with more seeds: `./leat test --long` sets LEAT_LONG=1.
 inline bool LongTier() {
   const char* const value = std::getenv("LEAT_LONG");

@@ -4,7 +4,7 @@
 
 #include "base/exit_status.h"
 #include "storage/checkpoint/bucket/bucket.h"
-#include "storage/checkpoint/terms.h"
+#include "storage/checkpoint/journal.h"
 
 namespace leat::job {
 namespace {

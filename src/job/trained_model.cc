@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "compute/onnx/export.h"
-#include "storage/checkpoint/variables.h"
+#include "storage/checkpoint/store.h"
 #include "stream/decode/decoder.h"
 #include "train/step/trainer.h"
 

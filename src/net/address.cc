@@ -118,6 +118,13 @@ Result<HostPort> ParseAddress(std::string_view address) {
   return at;
 }
 
+bool IsIpAddress(std::string_view host) {
+  const std::string text(host);
+  in_addr v4{};
+  in6_addr v6{};
+  return inet_pton(AF_INET, text.c_str(), &v4) == 1 || inet_pton(AF_INET6, text.c_str(), &v6) == 1;
+}
+
 std::string HostPort::ToString() const {
   const bool v6 = host.find(':') != std::string::npos;
   return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);

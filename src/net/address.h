@@ -24,6 +24,8 @@ struct HostPort {
 // Accepts "127.0.0.1:80", "ps-0.cluster:80" and "[::1]:80". localhost is always 127.0.0.1. Returns
 // kInvalidArgument with the address and the reason for anything else.
 Result<HostPort> ParseAddress(std::string_view address);
+// Whether it is a numeric address of IPv4 or IPv6, without brackets and port.
+bool IsIpAddress(std::string_view host);
 // The host part of a valid address, as written: "127.0.0.1", "ps-0.cluster", "[::1]".
 inline std::string_view HostOf(std::string_view address) {
   return address.substr(0, address.rfind(':'));

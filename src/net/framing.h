@@ -1,5 +1,5 @@
-// Frames (docs/formats/frame.md) over an ordered byte stream: FrameReader parses and delivers incoming
-// frames, FrameQueue holds outgoing ones. Loop's thread only.
+// Messages that arrive, and frames (docs/formats/frame.md) over an ordered byte stream: FrameReader parses
+// and delivers incoming frames, FrameQueue holds outgoing ones. Loop's thread only.
 #pragma once
 
 #include <sys/uio.h>
@@ -14,12 +14,47 @@
 #include <vector>
 
 #include "net/frames/frame.h"
-#include "net/incoming.h"
 #include "net/same_host/shared_memory.h"
 #include "net/transport.h"
 #include "net/transport_context.h"
 
 namespace leat::net {
+
+// The message that a connection is receiving: asks the receiver for memory, fills it in order and reports
+// each full span. All transports deliver through it, so their callbacks have the same order.
+//
+// A callback may close the connection. `open` belongs to the connection and is checked after each callback;
+// once it is false, no callback follows and no memory of the receiver is touched. `open` must outlive the
+// call.
+class Incoming {
+ public:
+  // A message has started and is incomplete.
+  bool active() const { return active_; }
+  // Payload bytes still to arrive.
+  uint64_t left() const { return left_; }
+
+  // The caller closes the connection if this fails.
+  Status Start(Receiver& receiver, Connection& connection, const bool& open, uint8_t type, ByteView header,
+               uint64_t payload_bytes);
+  // Fills `vectors` with the destinations of the next bytes, at most `most`. Returns the number of vectors
+  // set and adds their size to *bytes.
+  size_t Gather(std::span<iovec> vectors, size_t most, size_t* bytes) const;
+  // Reports that `bytes` bytes have been written to the destinations from Gather.
+  void Advance(size_t bytes, Receiver& receiver, Connection& connection, const bool& open);
+  // The next bytes are in memory shared by the peer. The receiver reads whole spans in place if it accepts
+  // them (Receiver::OnView); other bytes are copied.
+  void View(ByteView bytes, Receiver& receiver, Connection& connection, const bool& open);
+  // Copies the bytes that belong to this message and returns their number.
+  size_t Copy(ByteView bytes, Receiver& receiver, Connection& connection, const bool& open);
+
+ private:
+  bool active_ = false;
+  Spans spans_;
+  size_t span_ = 0;  // the span being filled
+  size_t offset_ = 0;
+  uint64_t left_ = 0;
+  bool viewed_ = false;  // the current span was read in place: no OnSegment
+};
 
 // The frame type of a message whose payload is shared by reference. Its header contains the type and the
 // header of the message and the memory regions of the payload.
@@ -79,8 +114,6 @@ class FrameReader {
 
 class FrameQueue {
  public:
-  using Done = std::function<void(const Status&)>;
-
   bool empty() const { return queue_.empty(); }
   void Push(uint8_t type, Bytes header, std::vector<ByteView> payload, uint64_t payload_bytes, Done done);
   // Fills `vectors` with the next bytes to send, at most `most`. Returns the number of vectors set and adds

@@ -43,8 +43,8 @@ std::unique_ptr<Transport> MakeTransport(Loop& loop, const Case& test, metrics::
   return MakeUcxTransport(loop, options);
 }
 
-std::vector<std::span<std::byte>> InSegments(std::span<std::byte> all) {
-  std::vector<std::span<std::byte>> spans;
+Spans InSegments(std::span<std::byte> all) {
+  Spans spans;
   for (size_t at = 0; at < all.size(); at += kSegment) spans.push_back(all.subspan(at, kSegment));
   return spans;
 }
@@ -195,8 +195,8 @@ TEST_P(PeerDeathTest, TheOtherEndIsNotifiedAndContinues) {
     EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
   }
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
-    const std::string its = "leat-ucx-" + std::to_string(child) + "-";
-    EXPECT_FALSE(entry.path().filename().string().starts_with(its)) << entry.path();
+    const std::string prefix = "leat-ucx-" + std::to_string(child) + "-";
+    EXPECT_FALSE(entry.path().filename().string().starts_with(prefix)) << entry.path();
   }
 }
 

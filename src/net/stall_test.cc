@@ -1,4 +1,4 @@
-#include "net/stall.h"
+#include "net/connection_base.h"
 
 #include <gtest/gtest.h>
 

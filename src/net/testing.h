@@ -133,8 +133,7 @@ struct Message {
 // Records all callbacks and counts those in an invalid order.
 class Recorder : public Receiver {
  public:
-  Result<std::vector<std::span<std::byte>>> OnHeader(Connection& connection, uint8_t type, ByteView header,
-                                                     uint64_t payload_bytes) override {
+  Places OnHeader(Connection& connection, uint8_t type, ByteView header, uint64_t payload_bytes) override {
     if (closed || in_message) ++violations;
     if (refuse_headers) return Status(Code::kDataLoss, "refused");
     in_message = true;
@@ -165,8 +164,9 @@ class Recorder : public Receiver {
   }
 
   // Splits a payload into spans; one span by default.
-  std::function<std::vector<std::span<std::byte>>(std::span<std::byte>)> cut =
-      [](std::span<std::byte> payload) { return std::vector{payload}; };
+  std::function<Spans(std::span<std::byte>)> cut = [](std::span<std::byte> payload) {
+    return std::vector{payload};
+  };
   bool refuse_headers = false;
   std::function<void(Connection&)> on_header, on_message, on_closed;
   std::function<void(Connection&, size_t)> on_segment;
@@ -176,7 +176,7 @@ class Recorder : public Receiver {
   bool in_message = false;
   int violations = 0;
   Message now;
-  std::vector<std::span<std::byte>> spans;
+  Spans spans;
   size_t segments = 0;
 };
 

@@ -25,6 +25,10 @@ namespace leat::net {
 
 class Connection;
 
+using Spans = std::vector<std::span<std::byte>>;
+using Places = Result<Spans>;                     // destination of a payload, or why a connection ends
+using Done = std::function<void(const Status&)>;  // reports how a call has ended
+
 // When OnSegment reports a span, at most this many bytes after that span have been written. A span may
 // therefore reuse the memory of an earlier one whose end is at least this far before it. A receiver that
 // finishes each span in OnSegment needs memory for a few spans, not for the whole payload.
@@ -38,8 +42,7 @@ class Receiver {
   // A header has arrived; `type` is the frame type, chosen by the sender. Returns the destination of the
   // payload: ordered spans that add up to payload_bytes and stay valid until OnMessage, OnClosed or
   // destruction of the connection. `header` is valid during the call. An error closes the connection.
-  virtual Result<std::vector<std::span<std::byte>>> OnHeader(Connection& connection, uint8_t type,
-                                                             ByteView header, uint64_t payload_bytes) = 0;
+  virtual Places OnHeader(Connection& connection, uint8_t type, ByteView header, uint64_t payload_bytes) = 0;
   // Span `i` of the payload is in memory shared by a peer on this host, readable until OnMessage returns (or
   // longer: Connection::HoldView). Return true to consume it in place: it is then neither copied nor reported
   // by OnSegment. Transports without shared memory never call this.
@@ -66,8 +69,7 @@ class Connection {
   // Queues a message. The transport may read the payload until it calls `done`, or until the connection is
   // destroyed. `done` gets the status of sending, which does not confirm delivery. It is called from the
   // loop, never inside Send.
-  virtual void Send(uint8_t type, Bytes header, std::vector<ByteView> payload,
-                    std::function<void(const Status&)> done = {}) = 0;
+  virtual void Send(uint8_t type, Bytes header, std::vector<ByteView> payload, Done done = {}) = 0;
   // From now on this connection gives way to other traffic (tcp/background_rate.h), until it ends. Transports
   // that do not use sockets send as before.
   virtual void SendInBackground() {}

@@ -3,29 +3,17 @@
 #include <utility>
 
 namespace leat::net {
-namespace {
-
-metrics::Registry& Choose(metrics::Registry* given, std::unique_ptr<metrics::Registry>* own) {
-  if (given != nullptr) return *given;
-  if (*own == nullptr) *own = std::make_unique<metrics::Registry>();
-  return **own;
-}
-
-}  // namespace
 
 TransportContext::TransportContext(Loop& its_loop, TransportOptions its_options)
     : loop(its_loop),
       options(std::move(its_options)),
-      bytes_sent(Choose(options.metrics, &own_metrics)
-                     .counter("leat_net_bytes_sent_total", "Bytes sent on the tensor plane.")),
-      bytes_received(Choose(options.metrics, &own_metrics)
-                         .counter("leat_net_bytes_received_total", "Bytes received on the tensor plane.")),
-      refused(
-          Choose(options.metrics, &own_metrics)
-              .counter("leat_net_connections_refused_total", "Connections closed before authentication.")),
-      stalled(Choose(options.metrics, &own_metrics)
-                  .counter("leat_net_connections_stalled_total",
-                           "Connections closed because they made no progress.")) {}
+      bytes_sent(metrics().counter("leat_net_bytes_sent_total", "Bytes sent on the tensor plane.")),
+      bytes_received(
+          metrics().counter("leat_net_bytes_received_total", "Bytes received on the tensor plane.")),
+      refused(metrics().counter("leat_net_connections_refused_total",
+                                "Connections closed before authentication.")),
+      stalled(metrics().counter("leat_net_connections_stalled_total",
+                                "Connections closed because they made no progress.")) {}
 
 Status TransportContext::CheckSend(bool open, const std::string& peer, uint64_t header_bytes,
                                    uint64_t payload_bytes) const {
@@ -38,6 +26,12 @@ Status TransportContext::CheckSend(bool open, const std::string& peer, uint64_t 
   return {};
 }
 
+Status TransportContext::OnStall(const std::string& peer, bool receiving) {
+  stalled.Add();
+  return {Code::kDeadlineExceeded, "peer " + peer + (receiving ? " stopped sending" : " stopped receiving") +
+                                       " in the middle of a message"};
+}
+
 const char* TransportContext::CheckRoom(std::string_view host) const {
   if (accepted_ >= options.max_connections) return "too many connections";
   const auto at = accepted_by_host_.find(host);
@@ -48,18 +42,18 @@ const char* TransportContext::CheckRoom(std::string_view host) const {
 
 void TransportContext::Accepted(std::string_view host) {
   ++accepted_;
-  const auto at = accepted_by_host_.find(host);
-  if (at != accepted_by_host_.end()) {
-    ++at->second;
-  } else {
-    accepted_by_host_.emplace(host, 1);
-  }
+  ++accepted_by_host_[std::string(host)];
 }
 
 void TransportContext::Ended(std::string_view host) {
   --accepted_;
   const auto at = accepted_by_host_.find(host);
   if (--at->second == 0) accepted_by_host_.erase(at);
+}
+
+bool Linger(Loop& loop, const Transport& transport, Duration deadline) {
+  loop.RunUntil([&transport] { return transport.lingering() == 0; }, loop.Now() + deadline);
+  return transport.lingering() == 0;
 }
 
 }  // namespace leat::net

@@ -18,6 +18,8 @@ struct TransportContext {
   TransportContext(Loop& its_loop, TransportOptions its_options);
   // Returns why a message cannot be sent, or ok.
   Status CheckSend(bool open, const std::string& peer, uint64_t header_bytes, uint64_t payload_bytes) const;
+  // Counts a peer that has stopped in the middle of a message. Returns why its connection ends.
+  Status OnStall(const std::string& peer, bool receiving);
 
   Loop& loop;
   const TransportOptions options;
@@ -30,8 +32,9 @@ struct TransportContext {
   void Ended(std::string_view host);
   uint32_t accepted() const { return accepted_; }
 
+  const std::unique_ptr<metrics::Registry> own_metrics =  // if options has none
+      options.metrics == nullptr ? std::make_unique<metrics::Registry>() : nullptr;
   metrics::Registry& metrics() { return options.metrics != nullptr ? *options.metrics : *own_metrics; }
-  std::unique_ptr<metrics::Registry> own_metrics;  // if options has none
   metrics::Counter& bytes_sent;
   metrics::Counter& bytes_received;
   metrics::Counter& refused;  // connections closed before authentication

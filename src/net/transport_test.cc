@@ -5,7 +5,8 @@
 
 #include <thread>
 
-#include "net/fault.h"
+#include "net/fault/testing.h"
+#include "net/inproc/testing.h"
 #include "net/testing.h"
 #include "net/tls/testing.h"
 #include "net/transports.h"
@@ -177,7 +178,7 @@ TEST_P(TransportTest, ManySmallSegments) {
   Connect();
   const Bytes payload = RandomBytes(300000, 1);
   at_server.cut = [](std::span<std::byte> all) {
-    std::vector<std::span<std::byte>> spans;
+    Spans spans;
     for (size_t at = 0; at < all.size(); at += 100) spans.push_back(all.subspan(at, 100));
     return spans;
   };
@@ -192,7 +193,7 @@ TEST_P(TransportTest, SpansFarEnoughApartMayShareMemory) {
   constexpr size_t kSpan = 100 << 10;
   Bytes ring(kReadAhead + 2 * kSpan);
   at_server.cut = [&](std::span<std::byte> all) {
-    std::vector<std::span<std::byte>> spans;
+    Spans spans;
     size_t at = 0;
     for (size_t begin = 0; begin < all.size(); begin += kSpan) {
       const size_t size = std::min(kSpan, all.size() - begin);
@@ -260,10 +261,10 @@ struct SelfDeletingReceiver : Receiver {
     delete this;
     return true;
   }
-  Result<std::vector<std::span<std::byte>>> OnHeader(Connection&, uint8_t, ByteView, uint64_t size) override {
+  Places OnHeader(Connection&, uint8_t, ByteView, uint64_t size) override {
     static Bytes room;
     room.resize(size);
-    std::vector<std::span<std::byte>> spans{room};
+    Spans spans{room};
     EndIf(In::kHeader);
     return spans;
   }
@@ -546,7 +547,7 @@ TEST_P(TransportTest, ASlowButMovingTransferIsNotGivenUp) {
   Connect({.token = "t", .stall_timeout = kStall});
   const Bytes payload = RandomBytes(8 << 20, 1);
   at_server.cut = [](std::span<std::byte> all) {
-    std::vector<std::span<std::byte>> spans;
+    Spans spans;
     for (size_t at = 0; at < all.size(); at += 1 << 20) spans.push_back(all.subspan(at, 1 << 20));
     return spans;
   };
@@ -614,7 +615,7 @@ TEST_P(TwoLoopTransportTest, AReceiverThatIsSlowDoesNotBlameItsPeer) {
   constexpr Duration kStall = std::chrono::milliseconds(20);
   Connect({.token = "t", .stall_timeout = kStall});
   at_server.cut = [](std::span<std::byte> all) {
-    std::vector<std::span<std::byte>> spans;
+    Spans spans;
     for (size_t at = 0; at < all.size(); at += 1 << 19) spans.push_back(all.subspan(at, 1 << 19));
     return spans;
   };

@@ -59,7 +59,7 @@ struct Limits {
 };
 
 // A request's kPermission: the certificates that allow it. Rules about its content are in
-// net/rpc/permission.cc.
+// net/rpc/codec.cc.
 struct Permission {
   std::string_view roles;  // as certificates name them: "server, worker"; "all": any certificate
   std::string_view name;   // the request's name in logs: "worker's heartbeat"
@@ -832,7 +832,7 @@ struct ClockSample {
 LEAT_FIELDS(ClockSample, (at, Limits::kTime), (offset, Limits::kDifference), (error));
 
 // From a member that records: what its threads have done since the last chunk
-// (base/recorder/spans_codec.h). Opaque to the protocol. Without spans it only asks for the time.
+// (base/recorder/recorder.h). Opaque to the protocol. Without spans it only asks for the time.
 struct SpansRequest {
   static constexpr Permission kPermission{"server, worker", "spans of a recording"};
   NodeId node;

@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/threads/thread.h"
 #include "storage/checkpoint/store.h"
-#include "storage/checkpoint/variables.h"
 
 namespace leat::serve {
 namespace {

@@ -5,7 +5,6 @@
 #include <bit>
 #include <cstring>
 
-#include "base/json/append.h"
 #include "base/json/text.h"
 #include "base/text.h"
 #include "serve/event_reader.h"

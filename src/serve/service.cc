@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "base/json/append.h"
 #include "base/json/text.h"
 #include "base/text.h"
 

@@ -8,7 +8,7 @@
 #include "disk_image.h"
 #include "disk_recorder.h"
 #include "storage/checkpoint/file.h"
-#include "storage/transfer/upload_files.h"
+#include "storage/transfer/service.h"
 
 namespace leat::power_cut {
 namespace {

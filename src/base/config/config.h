@@ -87,12 +87,15 @@ class Config {
   class Builder;
   explicit Config(std::shared_ptr<const Node> node);
   static std::shared_ptr<const Node> Renamed(const Node& node, std::string name);
-  static std::shared_ptr<Node> MakeScalar(const Node& place, std::string text, bool quoted);
-  Config WithScalar(std::string_view key, std::string text, bool quoted) const;
+  std::shared_ptr<const Node> MakeScalar(std::string text, bool quoted) const;
+  template <class T>
+  T Within(std::string_view key, T value, T least, T most, T lowest, T highest) const;
   std::shared_ptr<const Node> node_;
 };
 
 // The word in `known` with the smallest edit distance to `word`, or "" if none is close.
 std::string Nearest(std::string_view word, const std::vector<std::string>& known);
+// A text in double quotes, as YAML reads it back.
+std::string DoubleQuoted(std::string_view text);
 
 }  // namespace leat

@@ -1,4 +1,4 @@
-#include "base/encoding/crc32c.h"
+#include "base/bytes.h"
 
 #include <gtest/gtest.h>
 

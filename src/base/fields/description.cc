@@ -52,17 +52,4 @@ std::string Description::Limits(const std::string& least, bool has_least, const 
   return has_most ? "at most " + most : "";
 }
 
-std::string TableOf(const Description::Block& block) {
-  std::string table = block.is_variant ? "| number | kind | message |\n" : "| field | type | limits |\n";
-  table += "|---|---|---|\n";
-  for (const Description::Row& row : block.rows) {
-    if (block.is_variant) {
-      table += "| " + row.name + " | `" + row.type + "` | " + row.limits + " |\n";
-    } else {
-      table += "| `" + row.name + "` | " + row.type + " | " + row.limits + " |\n";
-    }
-  }
-  return table;
-}
-
 }  // namespace leat::fields

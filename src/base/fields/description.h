@@ -174,9 +174,6 @@ class Description {
   std::vector<Block> blocks_;
 };
 
-// Its table in Markdown.
-std::string TableOf(const Description::Block& block);
-
 template <class... Ts>
 Description Describe() {
   Description description;

@@ -76,41 +76,35 @@ struct Since {
 struct As {
   std::string_view name;
 };
+// Defines a rule that is its name alone.
+#define LEAT_RULE(name)                                 \
+  [[maybe_unused]] inline constexpr struct name##Rule { \
+  } name
+
 // JSON has the fields of the struct in its place; of an optional one, if it is there.
-[[maybe_unused]] inline constexpr struct FlatRule {
-} Flat;
+LEAT_RULE(Flat);
 // JSON lacks the field while it has the value of a new struct.
-[[maybe_unused]] inline constexpr struct SparseRule {
-} Sparse;
+LEAT_RULE(Sparse);
 // JSON lacks the field.
-[[maybe_unused]] inline constexpr struct UnshownRule {
-} Unshown;
+LEAT_RULE(Unshown);
 // JSON has null in place of an optional that is empty.
-[[maybe_unused]] inline constexpr struct OrNullRule {
-} OrNull;
+LEAT_RULE(OrNull);
 // JSON has the number of the enumerator, not its name.
-[[maybe_unused]] inline constexpr struct NumberedRule {
-} Numbered;
+LEAT_RULE(Numbered);
 
 // A double is finite and not below 0.
-[[maybe_unused]] inline constexpr struct NotNegativeRule {
-} NotNegative;
+LEAT_RULE(NotNegative);
 // A double is finite.
-[[maybe_unused]] inline constexpr struct FiniteRule {
-} Finite;
+LEAT_RULE(Finite);
 // A text has no control characters. For names that are shown and logged.
-[[maybe_unused]] inline constexpr struct PrintableRule {
-} Printable;
+LEAT_RULE(Printable);
 // A list ascends, without equal elements.
-[[maybe_unused]] inline constexpr struct AscendingRule {
-} Ascending;
+LEAT_RULE(Ascending);
 // An array is written with its count, since a later version may have more elements: a reader has no place for
 // them, and keeps its own where an earlier version has fewer.
-[[maybe_unused]] inline constexpr struct CountedRule {
-} Counted;
+LEAT_RULE(Counted);
 // A number is written in all its bytes. For random ones, which have no short form, and where speed matters.
-[[maybe_unused]] inline constexpr struct FixedRule {
-} Fixed;
+LEAT_RULE(Fixed);
 
 // The first of the rules that is a Rule, or null.
 template <class Rule, class... Rules>

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <utility>
 
 #include "base/bytes.h"
@@ -32,6 +33,14 @@ class Descriptor {
 };
 
 // Writes all bytes at the current position. False with errno if that fails.
-bool WriteAll(int fd, ByteView bytes);
+inline bool WriteAll(int fd, ByteView bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+  return true;
+}
 
 }  // namespace leat

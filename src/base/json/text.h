@@ -2,9 +2,13 @@
 // alone: they are 50 kB of templates in each batch that calls them.
 #pragma once
 
+#include <charconv>
+#include <cmath>
+#include <iterator>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace leat {
 
@@ -26,5 +30,32 @@ std::string JsonText(const nlohmann::ordered_json& value, int indentation = -1);
 
 // Whether lists and objects are nested in at most so many levels, as far as the text is JSON.
 bool IsShallowJson(std::string_view text, int levels);
+
+// JSON without a tree, for objects that are written in the thousands a second.
+
+// Appends the pieces: texts, which are JSON already, numbers, and lists of numbers, without brackets. A
+// number has so many digits that the same one is read again; one that is not finite is null.
+template <class... Pieces>
+void AppendJson(std::string* out, const Pieces&... pieces) {
+  const auto append_number = [out](auto number) {
+    static_assert(!std::is_same_v<decltype(number), char>);
+    char text[32];
+    const char* const end = std::to_chars(text, std::end(text), number).ptr;
+    out->append(std::isfinite(static_cast<double>(number)) ? std::string_view(text, end) : "null");
+  };
+  const auto append = [&](const auto& piece) {
+    if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(piece)>>) {
+      append_number(piece);
+    } else if constexpr (std::is_convertible_v<decltype(piece), std::string_view>) {
+      out->append(piece);
+    } else {
+      for (size_t i = 0; i < piece.size(); ++i) {
+        if (i > 0) *out += ',';
+        append_number(piece[i]);
+      }
+    }
+  };
+  (append(pieces), ...);
+}
 
 }  // namespace leat

@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "base/json/append.h"
-
 namespace leat {
 
 namespace {

@@ -1,4 +1,4 @@
-#include "base/metrics/fading.h"
+#include "base/metrics/auc.h"
 
 #include <gtest/gtest.h>
 

@@ -1,40 +1,10 @@
 #include "base/metrics/metrics.h"
 
-#include <algorithm>
 #include <type_traits>
 
 #include "base/check.h"
 
 namespace leat::metrics {
-
-double HistogramSnapshot::Quantile(double q) const {
-  const double wanted = q * static_cast<double>(count);
-  double below = 0;
-  for (size_t i = 0; i < buckets.size(); ++i) {
-    const auto here = static_cast<double>(buckets[i]);
-    if (here > 0 && below + here >= wanted) {
-      // Interpolate linearly within the bucket.
-      const double share = std::clamp((wanted - below) / here, 0.0, 1.0);
-      return Buckets::Lower(i) + share * (Buckets::Lower(i + 1) - Buckets::Lower(i));
-    }
-    below += here;
-  }
-  return 0;
-}
-
-HistogramSnapshot& HistogramSnapshot::operator+=(const HistogramSnapshot& other) {
-  count += other.count;
-  sum += other.sum;
-  for (size_t i = 0; i < buckets.size(); ++i) buckets[i] += other.buckets[i];
-  return *this;
-}
-
-HistogramSnapshot& HistogramSnapshot::operator-=(const HistogramSnapshot& earlier) {
-  count -= earlier.count;
-  sum -= earlier.sum;
-  for (size_t i = 0; i < buckets.size(); ++i) buckets[i] -= earlier.buckets[i];
-  return *this;
-}
 
 HistogramSnapshot Histogram::Snapshot() const {
   HistogramSnapshot snapshot;

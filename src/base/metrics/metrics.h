@@ -5,6 +5,9 @@
 // Everything is thread-safe. A snapshot is not atomic across metrics: values may be some nanoseconds apart.
 #pragma once
 
+#include <sys/types.h>
+#include <time.h>
+
 #include <array>
 #include <atomic>
 #include <bit>
@@ -17,6 +20,8 @@
 #include <string_view>
 #include <variant>
 #include <vector>
+
+#include "base/status.h"
 
 namespace leat::metrics {
 
@@ -58,20 +63,11 @@ struct Buckets {
   }
 };
 
-// The state of a histogram at one moment. Subtracting an earlier snapshot gives a window; adding snapshots
-// merges several histograms.
+// The state of a histogram at one moment.
 struct HistogramSnapshot {
   uint64_t count = 0;
   double sum = 0;
   std::vector<uint64_t> buckets = std::vector<uint64_t>(Buckets::kCount);
-
-  // 0 if empty.
-  double mean() const { return count == 0 ? 0 : sum / static_cast<double>(count); }
-  // The q-quantile, 0 ≤ q ≤ 1, to within the width of its bucket; 0 if empty.
-  double Quantile(double q) const;
-  HistogramSnapshot& operator+=(const HistogramSnapshot& other);
-  // `earlier` must be an earlier snapshot of the same histogram.
-  HistogramSnapshot& operator-=(const HistogramSnapshot& earlier);
 };
 
 class alignas(64) Histogram {
@@ -124,5 +120,15 @@ class Registry {
   std::deque<Histogram> histograms_;
   std::map<std::string, Entry, std::less<>> by_name_;
 };
+
+// Processor time of all threads, in seconds. pid 0 is the calling process. kNotFound if there is no such
+// process, or if it has ended and was waited for. Thread-safe.
+inline Result<double> CpuSeconds(pid_t pid = 0) {
+  clockid_t clock = CLOCK_PROCESS_CPUTIME_ID;
+  timespec used{};
+  if ((pid != 0 && clock_getcpuclockid(pid, &clock) != 0) || clock_gettime(clock, &used) != 0)
+    return Status(Code::kNotFound, "no such process: " + std::to_string(pid));
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
+}
 
 }  // namespace leat::metrics

@@ -31,50 +31,22 @@ TEST(Buckets, TakeWhatLiesOutsideAtTheirEnds) {
   }
 }
 
-TEST(Histogram, QuantilesAreWithinABucketOfTheExactOnes) {
+TEST(Histogram, CountsEachNumberInItsBucket) {
   Histogram histogram;
   Rng rng(1);
-  std::vector<double> values;
+  std::vector<uint64_t> counts(Buckets::kCount);
+  double sum = 0;
   for (int i = 0; i < 20000; ++i) {
-    values.push_back(std::exp(3 * rng.Normal()) * 1e-3);
-    histogram.Record(values.back());
+    const double value = std::exp(3 * rng.Normal()) * 1e-3;
+    histogram.Record(value);
+    ++counts[Buckets::Of(value)];
+    sum += value;
   }
   histogram.Record(std::numeric_limits<double>::quiet_NaN());
-  std::ranges::sort(values);
   const auto snapshot = histogram.Snapshot();
-  EXPECT_EQ(snapshot.count, values.size());
-  for (double q : {0.01, 0.25, 0.5, 0.9, 0.99, 0.999}) {
-    const double exact = values[static_cast<size_t>(q * static_cast<double>(values.size()))];
-    EXPECT_NEAR(snapshot.Quantile(q) / exact, 1, 0.13) << q;
-  }
-  double sum = 0;
-  for (double v : values) sum += v;
+  EXPECT_EQ(snapshot.count, 20000u);
+  EXPECT_EQ(snapshot.buckets, counts);
   EXPECT_NEAR(snapshot.sum, sum, 1e-9 * sum);
-  EXPECT_NEAR(snapshot.mean(), sum / 20000, 1e-9 * sum);
-}
-
-TEST(Histogram, EndsOfTheQuantiles) {
-  Histogram histogram;
-  EXPECT_EQ(histogram.Snapshot().Quantile(0.5), 0);
-  EXPECT_EQ(histogram.Snapshot().mean(), 0);
-  for (int i = 0; i < 10; ++i) histogram.Record(3);
-  const auto s = histogram.Snapshot();
-  EXPECT_EQ(s.Quantile(0), 3);
-  EXPECT_NEAR(s.Quantile(1), 3.25, 1e-12);
-}
-
-TEST(Histogram, SnapshotsAddAndSubtract) {
-  Histogram histogram;
-  histogram.Record(1);
-  const auto before = histogram.Snapshot();
-  for (int i = 0; i < 3; ++i) histogram.Record(100);
-  auto window = histogram.Snapshot();
-  window -= before;
-  EXPECT_EQ(window.count, 3u);
-  EXPECT_EQ(window.sum, 300);
-  EXPECT_NEAR(window.Quantile(0.01), 100, 13);
-  window += before;
-  EXPECT_EQ(window.buckets, histogram.Snapshot().buckets);
 }
 
 TEST(Registry, OneNameIsOneMetric) {

@@ -124,8 +124,8 @@ TEST(Share, IsWhatCountingTheRowsGives) {
     for (uint32_t i = 0; i < rows; ++i) {
       Share alone(layout);
       AddRows(layout, data, i, i + 1, 1, &alone);
-      const auto& its = alone.features()[folded].bins;
-      ++bins[static_cast<size_t>(std::ranges::find(its, 1.0) - its.begin())];
+      const auto& bins_of = alone.features()[folded].bins;
+      ++bins[static_cast<size_t>(std::ranges::find(bins_of, 1.0) - bins_of.begin())];
     }
     EXPECT_EQ(share.features()[folded].bins, bins);
     EXPECT_EQ(share.features()[folded].weight, rows);

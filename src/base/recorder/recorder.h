@@ -1,17 +1,51 @@
-// Records what the threads of one role do. While nothing is recorded, it costs a relaxed load and a branch.
+// Records what the threads of one role do, and encodes it. While nothing is recorded, it costs a relaxed load
+// and a branch.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "base/recorder/span.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/status.h"
 
 namespace leat::timeline {
+
+// ---- a period in which a thread of a role did one kind of work
+
+enum class Kind : uint8_t {
+  kDecode = 0,      // a split: read and decoded
+  kForward = 1,     // forward pass of a batch
+  kBackward = 2,    // backward pass of a batch
+  kStep = 3,        // forward and backward, by a plan that runs them together on several threads
+  kPush = 4,        // to one server, from the request to its reply; `number`: the request's sequence
+  kBucket = 5,      // all-reduce: a bucket of gradients, from its start to its end
+  kWait = 6,        // a worker has nothing to do but to wait for servers or members
+  kApply = 7,       // a push: from its first gradient to the last one that is taken, as in kPush
+  kCheckpoint = 8,  // a shard or, by the coordinator, all of one; `number`: the checkpoint
+};
+inline constexpr std::array<std::string_view, 9> kKindNames = {
+    "decode", "forward", "backward", "forward+backward", "push", "bucket", "wait", "apply", "checkpoint"};
+
+struct Span {
+  Kind kind = Kind::kWait;
+  Time begin{0}, end{0};  // by the clock of its host
+  uint64_t peer = 0;      // node: the server of a push, the worker whose push is applied; 0: none
+  uint64_t number = 0;
+  uint64_t bytes = 0;  // size of its data; 0: unknown
+  Duration busy{0};    // kApply: without the time in which the next gradient had not arrived yet
+  friend bool operator==(const Span&, const Span&) = default;
+};
+
+// ---- recording
 
 // A row of spans. A single thread at a time adds to it.
 class Track {
@@ -89,5 +123,23 @@ class Recorder {
   mutable std::mutex mutex_;  // guards the list
   std::deque<Track> tracks_;
 };
+
+// ---- bytes in which a role sends the spans that it has recorded
+//
+//   chunk = version:u8 track*
+//   track = name:text count:varint span*             name: length:u8 bytes
+//   span  = kind:u8 end:zigzag length:varint peer:varint number:varint bytes:varint busy:varint
+//
+// Times are nanoseconds; `end` is the difference from the end of the span before it, in the chunk. varint and
+// zigzag: base/encoding/varint.h. Chunks may be put one after the other: no name is so long that a track
+// begins like a version.
+
+// Limit of a chunk that a role sends; a receiver refuses larger ones.
+inline constexpr size_t kMaxChunkBytes = 256 << 10;
+
+// As few chunks as possible, each of at most kMaxChunkBytes.
+std::vector<Bytes> EncodeSpans(const std::vector<TrackSpans>& tracks);
+// Decodes chunks, at least one. kDataLoss for anything that EncodeSpans does not write.
+Result<std::vector<TrackSpans>> DecodeSpans(ByteView chunks);
 
 }  // namespace leat::timeline

@@ -106,8 +106,8 @@ TEST(Recorder, Threads) {
   while (taken < 200'000) {
     recorder.Begin();
     for (int n = 0; n < 20; ++n) {
-      for (const auto& its : recorder.Take()) {
-        for (const Span& span : its.spans) {
+      for (const auto& row : recorder.Take()) {
+        for (const Span& span : row.spans) {
           ASSERT_EQ(span.bytes, ~span.number);
           ASSERT_GT(span.number, last);
           last = span.number;

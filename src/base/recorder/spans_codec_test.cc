@@ -1,4 +1,4 @@
-#include "base/recorder/spans_codec.h"
+#include "base/recorder/recorder.h"
 
 #include <gtest/gtest.h>
 

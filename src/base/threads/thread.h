@@ -1,8 +1,12 @@
 // Threads whose exceptions end the process as those of main do.
 #pragma once
 
+#include <sched.h>
+
+#include <algorithm>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <mutex>
@@ -39,6 +43,13 @@ std::thread StartThread(Body body) {
 // Runs `work` on so many threads at the same time, and returns the first error; an exception is one, too. If
 // the host has no more threads, fewer do the work.
 Status RunOnThreads(size_t threads, const std::function<Status()>& work);
+
+// How many processors this process may use. At least 1; 1 if the kernel does not tell.
+inline uint32_t AllowedProcessors() {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 1;
+  return static_cast<uint32_t>(std::max(1, CPU_COUNT(&allowed)));
+}
 
 // A request to stop, for which a thread waits between its turns.
 

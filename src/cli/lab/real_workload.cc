@@ -8,7 +8,7 @@
 #include "cli/commands.h"
 #include "job/job.h"
 #include "run/roles/input/input_errors.h"
-#include "train/step/run_trainer.h"
+#include "train/step/trainer.h"
 
 namespace leat {
 

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "base/exit_status.h"
-#include "base/processors.h"
 #include "base/text.h"
+#include "base/threads/thread.h"
 #include "cli/commands.h"
 #include "cli/common_options.h"
 #include "cli/lab/simulated_options.h"

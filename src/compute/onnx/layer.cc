@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "base/exit_status.h"
-#include "base/read_file.h"
+#include "base/path/paths.h"
 #include "compute/nn/layers/kinds.h"
 
 namespace leat::onnx {

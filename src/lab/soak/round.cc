@@ -25,7 +25,7 @@
 #include "run/launcher/admin.h"
 #include "run/launcher/token.h"
 #include "show/report/grouped.h"
-#include "storage/checkpoint/variables.h"
+#include "storage/checkpoint/store.h"
 
 namespace leat::soak {
 namespace {

@@ -10,7 +10,6 @@
 #include <thread>
 #include <utility>
 
-#include "base/processors.h"
 #include "base/threads/thread.h"
 #include "compute/engine/devices/topology.h"
 #include "compute/optim/init.h"

@@ -8,7 +8,7 @@
 #include "base/exit_status.h"
 #include "base/fields/json.h"
 #include "base/json/text.h"
-#include "base/read_file.h"
+#include "base/path/paths.h"
 #include "base/rng.h"
 #include "base/text.h"
 

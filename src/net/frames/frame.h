@@ -18,7 +18,7 @@ namespace leat::wire {
 // ends must have the same version.
 constexpr uint32_t kVersion = 6;
 
-enum class FrameType : uint8_t {
+enum FrameType : uint8_t {
   kPush = 1,
   kPushReply = 2,
   kTransferRequest = 3,

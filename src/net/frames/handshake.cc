@@ -29,22 +29,17 @@ Status WrongToken() {
   return {Code::kPermissionDenied, "the peer has the token of another job"};
 }
 
+// By number of the kind; the first: of others.
+constexpr std::array kNames = {"an unknown role",
+                               "a coordinator",
+                               "a parameter server",
+                               "a worker of an all-reduce group",
+                               "a file transfer service",
+                               "a feed",
+                               "a pool"};
 const char* Name(PortKind port_kind) {
-  switch (port_kind) {
-    case PortKind::kControl:
-      return "a coordinator";
-    case PortKind::kServer:
-      return "a parameter server";
-    case PortKind::kMember:
-      return "a worker of an all-reduce group";
-    case PortKind::kTransfer:
-      return "a file transfer service";
-    case PortKind::kFeed:
-      return "a feed";
-    case PortKind::kPool:
-      return "a pool";
-  }
-  return "an unknown role";
+  const auto number = static_cast<size_t>(port_kind);
+  return kNames[number < kNames.size() ? number : 0];
 }
 
 // Both magic and version stand first in every version, and a hello and a challenge have the same size.
@@ -77,10 +72,10 @@ Result<Nonce> ReadBegin(ByteReader& in, Side side, const Port& port) {
   const auto kind = in.Get<uint16_t>();
   if (accepts && (kind & kTlsRequired) != 0)
     return Status(Code::kFailedPrecondition, "the peer requires TLS; start this side with --security");
-  if (const auto its = static_cast<PortKind>(kind); its != port.kind) {
+  if (const auto peer = static_cast<PortKind>(kind); peer != port.kind) {
     return Status(Code::kFailedPrecondition,
-                  std::string("the port belongs to ") + Name(accepts ? its : port.kind) +
-                      ", the connection is for " + Name(accepts ? port.kind : its));
+                  std::string("the port belongs to ") + Name(accepts ? peer : port.kind) +
+                      ", the connection is for " + Name(accepts ? port.kind : peer));
   }
   const auto messages = in.Get<uint64_t>();
   if (messages != port.messages) return AnotherBuild(std::to_string(version) + "-" + ToHex(messages), port);
@@ -167,9 +162,9 @@ Bytes EncodeVerdict(Verdict verdict) {
 
 Status DecodeVerdict(ByteView verdict) {
   ByteReader in(verdict);
-  const auto its = in.Get<Verdict>();
+  const auto given = in.Get<Verdict>();
   if (!in.Done()) return {Code::kDataLoss, "a verdict of the wrong size"};
-  switch (its) {
+  switch (given) {
     case Verdict::kAdmitted:
       return {};
     case Verdict::kWrongToken:
@@ -177,7 +172,7 @@ Status DecodeVerdict(ByteView verdict) {
     case Verdict::kTooManyConnections:
       return {Code::kResourceExhausted, "the peer has too many connections"};
   }
-  return {Code::kDataLoss, "unknown verdict " + std::to_string(static_cast<uint32_t>(its))};
+  return {Code::kDataLoss, "unknown verdict " + std::to_string(static_cast<uint32_t>(given))};
 }
 
 }  // namespace leat::wire

@@ -1,11 +1,10 @@
-#include "net/frames/frame.h"
+#include "net/frames/messages.h"
 
 #include <algorithm>
 
 #include "base/fields/codec.h"
 #include "base/fields/description.h"
-#include "net/frames/move.h"
-#include "net/frames/transfer.h"
+#include "net/frames/frame.h"
 #include "protocol/messages_data.h"
 
 namespace leat::wire {

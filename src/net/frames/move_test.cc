@@ -1,4 +1,4 @@
-#include "net/frames/move.h"
+#include "net/frames/messages.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "net/frames/transfer.h"
+#include "net/frames/messages.h"
 
 #include <gtest/gtest.h>
 

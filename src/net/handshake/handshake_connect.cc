@@ -6,14 +6,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 #include <vector>
 
 #include "net/address.h"
 #include "net/frames/handshake.h"
-#include "net/handshake/handshake_socket.h"
 #include "net/poller.h"
-#include "net/silence.h"
 
 namespace leat::net {
 namespace {
@@ -72,12 +71,12 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
       const SocketAddress& to = addresses_[next_++];
       const int fd = socket(to.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
       if (fd < 0) {
-        failure_ = Status(Code::kUnavailable, SocketError(errno));
+        failure_ = Status(Code::kUnavailable, std::strerror(errno));
         continue;
       }
       PrepareSocket(fd, shared_->options);
       if (connect(fd, to.get(), to.size) != 0 && errno != EINPROGRESS && errno != EINTR) {
-        failure_ = Status(Code::kUnavailable, SocketError(errno));
+        failure_ = Status(Code::kUnavailable, std::strerror(errno));
         close(fd);
         continue;
       }
@@ -108,7 +107,7 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
     context_ = {.port = shared_->options.port, .connects = RandomNonce(), .accepts = {}};
     if (error == 0 && shared_->options.tls == nullptr && !SendHello()) error = errno;
     if (error != 0) {
-      failure_ = Status(Code::kUnavailable, SocketError(error));
+      failure_ = Status(Code::kUnavailable, std::strerror(error));
       CloseSocket();
       return TryNext();
     }
@@ -123,7 +122,7 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
     const bool named = given && host.ok();
     tls_ = shared_->options.tls->Begin(fd_,
                                        {.side = wire::Side::kConnects,
-                                        .peer_roles = RolesThatListen(context_.port.kind),
+                                        .peer_roles = RolesAt(context_.port.kind).listen,
                                         .peer_host = named ? host->host : ""},
                                        shared_->tls_buffers);
     ContinueTls();
@@ -143,7 +142,7 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
     if (!complete.ok()) return Finish(complete.status());
     if (!*complete) return;
     context_.session = tls_->ExportedSecret();
-    if (!SendHello()) return Finish(Status(Code::kUnavailable, SocketError(errno)));
+    if (!SendHello()) return Finish(Status(Code::kUnavailable, std::strerror(errno)));
     ReadAnswers();
   }
 
@@ -176,7 +175,7 @@ class Attempt final : public Watcher, public std::enable_shared_from_this<Attemp
     LEAT_ASSIGN_OR_RETURN(context_.accepts,
                           wire::CheckChallenge(reader_.bytes(), context_, shared_->options.token));
     if (!SendAll(fd_, tls_.get(), wire::EncodeProof(context_, shared_->options.token)))
-      return {Code::kUnavailable, SocketError(errno)};
+      return {Code::kUnavailable, std::strerror(errno)};
     return {};
   }
 

@@ -6,6 +6,7 @@
 #include <boost/asio/ip/address.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <list>
 #include <map>
 #include <memory>
@@ -16,7 +17,15 @@ namespace leat::net {
 
 // Peers with the same number are one host: an IPv4 address, or a /64 network of IPv6, since a peer with one
 // address of it has all.
-uint64_t HostNumber(const boost::asio::ip::address& address);
+inline uint64_t HostNumber(const boost::asio::ip::address& address) {
+  namespace ip = boost::asio::ip;
+  if (address.is_v4()) return address.to_v4().to_uint();
+  const ip::address_v6 v6 = address.to_v6();
+  if (v6.is_v4_mapped()) return ip::make_address_v4(ip::v4_mapped, v6).to_uint();  // ::ffff:10.0.0.1
+  uint64_t network = 0;
+  std::memcpy(&network, v6.to_bytes().data(), sizeof(network));
+  return network;
+}
 
 template <class Connection>
 class ConnectionLimit {

@@ -1,4 +1,4 @@
-#include "net/http/request_head.h"
+#include "net/http/exchange.h"
 
 #include <gtest/gtest.h>
 

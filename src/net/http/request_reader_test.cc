@@ -1,4 +1,4 @@
-#include "net/http/request_reader.h"
+#include "net/http/exchange.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

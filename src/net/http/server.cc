@@ -28,7 +28,7 @@
 #include "base/log.h"
 #include "net/address.h"
 #include "net/http/connection_limit.h"
-#include "net/http/request_reader.h"
+#include "net/http/exchange.h"
 
 namespace leat::net::http {
 namespace {

@@ -11,7 +11,6 @@
 #include "base/metrics/metrics.h"
 #include "base/status.h"
 #include "net/http/exchange.h"
-#include "net/http/request_head.h"
 #include "net/security/certificate_roles.h"
 #include "net/tls/tls_identity.h"
 

@@ -10,7 +10,6 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <mutex>
 #include <random>
 #include <set>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "base/text.h"
 #include "base/threads/thread.h"
 #include "net/address.h"
 #include "net/handshake/handshake.h"
@@ -71,9 +71,7 @@ Result<std::vector<std::string>> Split(const std::string& addresses) {
 }
 
 std::string InSeconds(Duration d) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.3g s", Seconds(d));
-  return text;
+  return Formatted("%.3g s", Seconds(d));
 }
 
 // Runs the TLS of one connection.
@@ -89,15 +87,15 @@ class TlsThread {
 
   // Returns the inside.
   Result<net::Descriptor> Start(net::AuthenticatedSocket authenticated) {
-    LEAT_ASSIGN_OR_RETURN(pump_, net::MakeTlsPump(loop_, std::move(authenticated), [] {}));
-    net::Descriptor inside = pump_->TakeInside();
+    LEAT_ASSIGN_OR_RETURN(net::TlsPump made, net::MakeTlsPump(loop_, std::move(authenticated), [] {}));
+    pump_ = std::move(made.pump);
     thread_ = StartThread([this] { loop_.Run(); });
-    return inside;
+    return std::move(made.inside);
   }
 
  private:
   net::Loop loop_;
-  std::unique_ptr<net::TlsPump> pump_;
+  std::shared_ptr<void> pump_;
   std::thread thread_;
 };
 

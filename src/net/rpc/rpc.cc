@@ -2,11 +2,21 @@
 
 #include <absl/synchronization/mutex.h>
 #include <grpc/support/log.h>
+#include <grpcpp/resource_quota.h>
 #include <grpcpp/support/slice.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <future>
+#include <iterator>
 #include <mutex>
+#include <string>
+#include <utility>
 #include <vector>
+
+#include "base/threads/thread.h"
+#include "net/address.h"
+#include "net/tls/tls_pump.h"
 
 namespace leat::control {
 
@@ -41,30 +51,77 @@ gpr_timespec After(Duration duration) {
 }
 
 Code FromGrpc(grpc::StatusCode code) {
-  switch (code) {
-    case grpc::StatusCode::OK:
-      return Code::kOk;
-    case grpc::StatusCode::INVALID_ARGUMENT:
-      return Code::kInvalidArgument;
-    case grpc::StatusCode::NOT_FOUND:
-      return Code::kNotFound;
-    case grpc::StatusCode::PERMISSION_DENIED:
-      return Code::kPermissionDenied;
-    case grpc::StatusCode::DEADLINE_EXCEEDED:
-      return Code::kDeadlineExceeded;
-    case grpc::StatusCode::RESOURCE_EXHAUSTED:
-      return Code::kResourceExhausted;
-    // The peer is not a coordinator of this version.
-    case grpc::StatusCode::UNIMPLEMENTED:
-      return Code::kFailedPrecondition;
-    // The connection was lost.
-    case grpc::StatusCode::UNAVAILABLE:
-    case grpc::StatusCode::CANCELLED:
-    case grpc::StatusCode::UNKNOWN:
-      return Code::kUnavailable;
-    default:
-      return Code::kInternal;
+  using grpc::StatusCode;
+  constexpr std::pair<StatusCode, Code> kCodes[] = {
+      {StatusCode::OK, Code::kOk},
+      {StatusCode::INVALID_ARGUMENT, Code::kInvalidArgument},
+      {StatusCode::NOT_FOUND, Code::kNotFound},
+      {StatusCode::PERMISSION_DENIED, Code::kPermissionDenied},
+      {StatusCode::DEADLINE_EXCEEDED, Code::kDeadlineExceeded},
+      {StatusCode::RESOURCE_EXHAUSTED, Code::kResourceExhausted},
+      // The peer is not a coordinator of this version.
+      {StatusCode::UNIMPLEMENTED, Code::kFailedPrecondition},
+      // The connection was lost.
+      {StatusCode::UNAVAILABLE, Code::kUnavailable},
+      {StatusCode::CANCELLED, Code::kUnavailable},
+      {StatusCode::UNKNOWN, Code::kUnavailable}};
+  const auto* const found = std::ranges::find(kCodes, code, &std::pair<StatusCode, Code>::first);
+  return found == std::end(kCodes) ? Code::kInternal : found->second;
+}
+
+void Configure(const ServerLimits& limits, grpc::ServerBuilder* builder) {
+  constexpr int kMaxMetadataBytes = 8 << 10;
+  constexpr int kKeepaliveTimeMs = 10'000;  // detects failed hosts
+  constexpr int kKeepaliveTimeoutMs = 5000;
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, limits.idle_ms);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits.calls_per_connection);
+  // Disabled so that a small message cannot inflate to gigabytes.
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder->SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder->SetMaxReceiveMessageSize(limits.message_bytes);
+  builder->SetResourceQuota(grpc::ResourceQuota(limits.name).Resize(limits.memory));
+}
+
+ServerSockets::~ServerSockets() {
+  loop_.Stop();
+  if (thread_.joinable()) thread_.join();
+}
+
+void ServerSockets::Start(std::unique_ptr<net::Listener> listener) {
+  listener_ = std::move(listener);
+  thread_ = StartThread([this] { loop_.Run(); });
+}
+
+Result<net::Descriptor> ServerSockets::Adopt(net::AuthenticatedSocket admitted) {
+  const uint64_t number = ++last_connection_;
+  const std::string host(net::HostOf(admitted.peer));
+  const auto on_end = [this, number, host] {
+    connections_.erase(number);
+    shared_->Ended(host);
+  };
+  net::TlsPump connection;
+  if (admitted.tls != nullptr) {
+    LEAT_ASSIGN_OR_RETURN(connection, net::MakeTlsPump(loop_, std::move(admitted), on_end));
+  } else {
+    connection = {net::WatchForShutdown(loop_, admitted.socket.get(), on_end), std::move(admitted.socket)};
   }
+  shared_->Accepted(host);
+  connections_[number] = std::move(connection.pump);
+  return std::move(connection.inside);
+}
+
+bool ServerSockets::StopListening() {
+  if (!thread_.joinable()) return false;
+  std::promise<void> closed;
+  loop_.Post([this, &closed] {
+    listener_.reset();
+    closed.set_value();
+  });
+  closed.get_future().wait();
+  return true;
 }
 
 }  // namespace leat::control

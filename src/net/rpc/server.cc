@@ -1,18 +1,13 @@
 // A single thread with one completion queue serves all calls, because control messages are small and
-// infrequent. A second thread runs the handshakes, and gRPC gets authenticated sockets only. gRPC serves new
-// connections before existing ones and closes connections when memory runs short, so a flood of
-// unauthenticated peers could cost members their connections.
+// infrequent.
 #include "net/rpc/server.h"
 
 #include <grpcpp/generic/async_generic_service.h>
-#include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
-#include <grpcpp/server_builder.h>
 #include <grpcpp/server_posix.h>
 
 #include <algorithm>
 #include <condition_variable>
-#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -23,12 +18,9 @@
 
 #include "base/threads/thread.h"
 #include "net/address.h"
-#include "net/handshake/handshake.h"
-#include "net/loop.h"
 #include "net/rpc/codec.h"
 #include "net/rpc/rpc.h"
 #include "net/security/refusal_log.h"
-#include "net/tls/tls_pump.h"
 
 namespace leat::control {
 namespace {
@@ -37,13 +29,12 @@ namespace {
 // progress do not react, so a longer wait gains nothing.
 constexpr auto kStopGrace = std::chrono::milliseconds(300);
 constexpr auto kFarewell = std::chrono::milliseconds(100);
-constexpr int kIdleConnectionMs = 120'000;  // closes connections without a call
-constexpr int kKeepaliveTimeMs = 10'000;    // detects failed hosts
-constexpr int kKeepaliveTimeoutMs = 5000;
-constexpr int kMaxMetadataBytes = 8 << 10;
 // A role makes one call at a time.
-constexpr int kMaxCallsPerConnection = 8;
-constexpr size_t kMemoryQuota = 64 << 20;  // for received data that is not read yet
+constexpr ServerLimits kLimits{.name = "control",
+                               .idle_ms = 120'000,
+                               .calls_per_connection = 8,
+                               .message_bytes = kMaxMessageBytes,
+                               .memory = 64 << 20};
 
 class Exchange;
 
@@ -205,17 +196,8 @@ class RoleServer {
 
   Status Start() {
     grpc::ServerBuilder builder;
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleConnectionMs);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
-    builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxCallsPerConnection);
-    // Disabled so that a small message cannot inflate to gigabytes.
-    builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
-    builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
-    builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
+    Configure(kLimits, &builder);
     builder.SetMaxSendMessageSize(kMaxMessageBytes);
-    builder.SetResourceQuota(grpc::ResourceQuota("control").Resize(kMemoryQuota));
     builder.RegisterAsyncGenericService(&core_->service);
     core_->queue = builder.AddCompletionQueue();
     server_ = builder.BuildAndStart();
@@ -272,38 +254,30 @@ class Server final : public ControlServer {
   Server(ControlServer::Handler handler, const std::string& token, const ControlServer::Limits& limits,
          std::shared_ptr<net::TlsIdentity> tls, const wire::Port& port)
       : handler_(std::move(handler)),
-        shared_(std::make_shared<net::TransportContext>(
-            loop_, net::TransportOptions{.token = token,
-                                         .port = port,
-                                         .tls = std::move(tls),
-                                         .max_connections = limits.connections,
-                                         .max_connections_of_host = limits.connections_of_host})) {}
+        sockets_({.token = token,
+                  .port = port,
+                  .tls = std::move(tls),
+                  .max_connections = limits.connections,
+                  .max_connections_of_host = limits.connections_of_host}) {}
 
   Status Listen(const std::string& address) {
     LEAT_ASSIGN_OR_RETURN(const net::HostPort at, net::ParseAddress(address));
-    auto listener = net::ListenAuthenticated(
-        shared_, at.ToString(),
-        [this](net::AuthenticatedSocket authenticated) { Adopt(std::move(authenticated)); });
-    if (!listener.ok()) return listener.status();
-    listener_ = std::move(*listener);
+    LEAT_ASSIGN_OR_RETURN(auto listener,
+                          net::ListenAuthenticated(sockets_.shared(), at.ToString(),
+                                                   [this](net::AuthenticatedSocket authenticated) {
+                                                     Adopt(std::move(authenticated));
+                                                   }));
     // Keeps the given host name, which others may resolve better than this host can.
-    address_ = net::HostPort{at.host, net::ParseAddress(listener_->address())->port}.ToString();
-    if (shared_->options.tls == nullptr) {
+    address_ = net::HostPort{at.host, net::ParseAddress(listener->address())->port}.ToString();
+    if (sockets_.shared()->options.tls == nullptr) {
       LEAT_RETURN_IF_ERROR(ServerFor(net::CertificateRoles::All()).status());
     }
-    handshake_thread_ = StartThread([this] { loop_.Run(); });
+    sockets_.Start(std::move(listener));
     return {};
   }
 
   ~Server() override {
-    if (!handshake_thread_.joinable()) return;
-    std::promise<void> closed;
-    loop_.Post([this, &closed] {
-      listener_.reset();
-      closed.set_value();
-    });
-    closed.get_future().wait();
-    // The loop still moves gRPC's last messages.
+    if (!sockets_.StopListening()) return;
     std::vector<std::thread> ends;
     ends.reserve(servers_.size());
     for (auto& [roles, server] : servers_) {
@@ -314,19 +288,12 @@ class Server final : public ControlServer {
       }
     }
     for (auto& end : ends) end.join();
-    loop_.Stop();
-    handshake_thread_.join();
   }
 
   const std::string& address() const override { return address_; }
 
  private:
-  struct Connection {
-    std::shared_ptr<void> watch;  // for its end
-    std::unique_ptr<net::TlsPump> pump;
-  };
-
-  // The functions below run on the handshakes' loop.
+  // The functions below run on the thread of the sockets.
 
   // The server for peers with these roles.
   Result<RoleServer*> ServerFor(net::CertificateRoles roles) {
@@ -343,40 +310,16 @@ class Server final : public ControlServer {
     const bool tls = authenticated.tls != nullptr;
     const auto server = ServerFor(tls ? authenticated.tls->peer_roles() : net::CertificateRoles::All());
     if (!server.ok()) return;
-    // Counted until gRPC or the peer ends it.
     const std::string peer = authenticated.peer;
-    const std::string host(net::HostOf(peer));
-    const uint64_t number = ++last_connection_;
-    const auto on_end = [this, number, host] {
-      connections_.erase(number);
-      shared_->Ended(host);
-    };
-    Connection connection;
-    net::Descriptor socket;
-    if (tls) {
-      auto pump = net::MakeTlsPump(loop_, std::move(authenticated), on_end);
-      if (!pump.ok()) return;
-      connection.pump = std::move(*pump);
-      socket = connection.pump->TakeInside();
-    } else {
-      connection.watch = net::WatchForShutdown(loop_, authenticated.socket.get(), on_end);
-      socket = std::move(authenticated.socket);
-    }
-    shared_->Accepted(host);
-    connections_[number] = std::move(connection);
-    (*server)->Adopt(std::move(socket), peer);
+    if (auto socket = sockets_.Adopt(std::move(authenticated)); socket.ok())
+      (*server)->Adopt(std::move(*socket), peer);
   }
 
   const ControlServer::Handler handler_;
   const std::shared_ptr<DeniedRequests> denied_ = std::make_shared<DeniedRequests>();
-  net::Loop loop_;  // for handshakes
-  std::shared_ptr<net::TransportContext> shared_;
-  std::unique_ptr<net::Listener> listener_;
-  uint64_t last_connection_ = 0;
-  std::unordered_map<uint64_t, Connection> connections_;
+  ServerSockets sockets_;
   std::map<net::CertificateRoles, std::unique_ptr<RoleServer>> servers_;
   std::string address_;
-  std::thread handshake_thread_;  // runs loop_
 };
 
 }  // namespace

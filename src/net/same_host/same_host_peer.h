@@ -15,10 +15,9 @@
 
 namespace leat::net {
 
-// Files that other processes have open.
-
 using leat::Descriptor;
 
+// A file that another process has open.
 struct PeerFile {
   Descriptor descriptor;  // read-only
   uint64_t bytes = 0;

@@ -1,6 +1,5 @@
 #include "net/security/certificate.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <openssl/bn.h>
 #include <openssl/ec.h>
@@ -10,7 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -21,6 +19,8 @@
 
 #include "base/check.h"
 #include "base/path/paths.h"
+#include "base/text.h"
+#include "net/address.h"
 #include "net/same_host/same_host_peer.h"
 #include "net/security/openssl.h"
 #include "net/security/private_file.h"
@@ -132,12 +132,6 @@ Certificate Begin(EVP_PKEY* key, const std::string& name, std::chrono::seconds v
   return certificate;
 }
 
-bool IsAddress(const std::string& host) {
-  in_addr v4;
-  in6_addr v6;
-  return inet_pton(AF_INET, host.c_str(), &v4) == 1 || inet_pton(AF_INET6, host.c_str(), &v6) == 1;
-}
-
 // Letters, digits, '-' and '.', and "*." at the beginning. No other character reaches OpenSSL's syntax. A
 // wildcard before a single part (*.com) matches nothing.
 bool IsName(std::string_view host) {
@@ -145,10 +139,7 @@ bool IsName(std::string_view host) {
     host.remove_prefix(2);
     if (host.find('.') == std::string_view::npos) return false;
   }
-  if (host.empty() || host.size() > 253 || host.front() == '.' || host.back() == '.') return false;
-  return std::ranges::all_of(host, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
-  });
+  return IsWord(host, 253, "-.") && !host.starts_with('.') && !host.ends_with('.');
 }
 
 // The subject alternative name in OpenSSL's syntax.
@@ -164,13 +155,13 @@ Result<std::string> AlternativeNames(const CertificateRequest& request) {
     add("URI:" + std::string(openssl::kRolePrefix) + role);
   }
   for (const std::string& host : request.hosts) {
-    if (!IsAddress(host) && !IsName(host)) {
+    if (!IsIpAddress(host) && !IsName(host)) {
       return Status(
           Code::kInvalidArgument,
           "'" + host + "' is neither a host name, a wildcard name (*.leat.example), nor an IP address");
     }
     // Leat connects to localhost by this address.
-    add(host == "localhost" ? "IP:127.0.0.1" : (IsAddress(host) ? "IP:" : "DNS:") + host);
+    add(host == "localhost" ? "IP:127.0.0.1" : (IsIpAddress(host) ? "IP:" : "DNS:") + host);
   }
   return names;
 }

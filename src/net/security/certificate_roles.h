@@ -70,43 +70,28 @@ constexpr std::optional<CertificateRole> FindCertificateRole(std::string_view na
   return std::nullopt;
 }
 
-// The roles that may listen on a port.
-inline CertificateRoles RolesThatListen(wire::PortKind port_kind) {
+// The roles that may listen on a kind of port, and those that may connect to it. The requests that each of
+// them may make are limited further by the control port (net/rpc/codec.h), by servers
+// (train/ps/server_shell.cc), by members of a group (train/collective/port.h) and by feeds
+// (run/feed/server.h).
+struct PortRoles {
+  CertificateRoles listen, connect;
+};
+inline PortRoles RolesAt(wire::PortKind port_kind) {
+  using enum CertificateRole;
   switch (port_kind) {
     case wire::PortKind::kControl:
-      return {CertificateRole::kCoordinator};
+      return {{kCoordinator}, CertificateRoles::All()};
     case wire::PortKind::kServer:
-      return {CertificateRole::kServer};
+      return {{kServer}, {kWorker, kServer, kServe}};
     case wire::PortKind::kMember:
-      return {CertificateRole::kWorker};
+      return {{kWorker}, {kWorker, kServe}};
     case wire::PortKind::kTransfer:
-      return {CertificateRole::kCoordinator};
+      return {{kCoordinator}, {kServer, kWorker, kCoordinator}};
     case wire::PortKind::kFeed:
-      return {CertificateRole::kFeed, CertificateRole::kCoordinator};
+      return {{kFeed, kCoordinator}, {kWorker, kServer, kBots, kServe, kCoordinator}};
     case wire::PortKind::kPool:
-      return {CertificateRole::kPool};
-  }
-  return {};
-}
-
-// The roles that may connect to a port. The requests that each of them may make are limited further by the
-// control port (net/rpc/codec.h), by servers (train/ps/server_shell.cc), by members of a group
-// (train/collective/port.h) and by feeds (run/feed/server.h).
-inline CertificateRoles RolesThatConnect(wire::PortKind port_kind) {
-  switch (port_kind) {
-    case wire::PortKind::kControl:
-      return CertificateRoles::All();
-    case wire::PortKind::kServer:
-      return {CertificateRole::kWorker, CertificateRole::kServer, CertificateRole::kServe};
-    case wire::PortKind::kMember:
-      return {CertificateRole::kWorker, CertificateRole::kServe};
-    case wire::PortKind::kTransfer:
-      return {CertificateRole::kServer, CertificateRole::kWorker, CertificateRole::kCoordinator};
-    case wire::PortKind::kFeed:
-      return {CertificateRole::kWorker, CertificateRole::kServer, CertificateRole::kBots,
-              CertificateRole::kServe, CertificateRole::kCoordinator};
-    case wire::PortKind::kPool:
-      return {CertificateRole::kAgent, CertificateRole::kAdmin, CertificateRole::kObserver};
+      return {{kPool}, {kAgent, kAdmin, kObserver}};
   }
   return {};
 }

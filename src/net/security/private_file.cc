@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "base/encoding/printable.h"
+#include "base/text.h"
 #include "net/same_host/same_host_peer.h"
 
 namespace leat::net {
@@ -35,11 +36,9 @@ Result<std::string> Read(const std::filesystem::path& path, bool is_private) {
   if (file.get() < 0 || fstat(file.get(), &about) != 0) return fail(CodeOf(errno), std::strerror(errno));
   if (!S_ISREG(about.st_mode)) return fail(Code::kInvalidArgument, "not a regular file");
   if (is_private && !IsPrivate(about.st_mode, about.st_uid == 0)) {
-    const unsigned mode = about.st_mode & 07777;
-    const std::string octal = {static_cast<char>('0' + (mode >> 6 & 7)),
-                               static_cast<char>('0' + (mode >> 3 & 7)), static_cast<char>('0' + (mode & 7))};
     return fail(Code::kPermissionDenied,
-                "other users have access to this secret (mode " + octal + "); run chmod 600 on it");
+                Formatted("other users have access to this secret (mode %03o); run chmod 600 on it",
+                          about.st_mode & 0777));
   }
   std::string content(kMaxPrivateFileBytes + 1, '\0');
   size_t have = 0;

@@ -99,10 +99,10 @@ TEST(PrivateFile, SeveralCreatorsAgree) {
     const fs::path path = fs::path(folder.path()) / "made/secret";
     std::vector<std::string> found(4);
     std::vector<std::thread> creators;
-    for (std::string& its : found) {
-      creators.emplace_back([&path, &its] {
+    for (std::string& content : found) {
+      creators.emplace_back([&path, &content] {
         EXPECT_TRUE(CreatePrivateFile(path, RandomHex(128)).ok());
-        its = *ReadPrivateFile(path);
+        content = *ReadPrivateFile(path);
       });
     }
     for (auto& creator : creators) creator.join();

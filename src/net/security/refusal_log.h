@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/log.h"
 
 namespace leat::net {
 
@@ -18,7 +19,19 @@ class RefusalLog {
   // `what`: of the refusals that are not logged one by one, "connections".
   explicit RefusalLog(std::string what) : what_(std::move(what)) {}
 
-  void Add(Time now, const std::string& listener, const std::string& peer, const std::string& why);
+  void Add(Time now, const std::string& listener, const std::string& peer, const std::string& why) {
+    if (lines_ == 0 || now - begin_ > kPeriod) {
+      if (unlogged_ > 0) spdlog::warn("{} refused {} more {}", listener, std::exchange(unlogged_, 0), what_);
+      begin_ = now;
+      lines_ = 0;
+    }
+    if (lines_ == kLines) {
+      ++unlogged_;
+      return;
+    }
+    ++lines_;
+    spdlog::warn("{} refused {}: {}", listener, peer, why);
+  }
 
  private:
   std::string what_;

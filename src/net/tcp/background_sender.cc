@@ -1,4 +1,4 @@
-#include "net/tcp/background_sender.h"
+#include "net/tcp/background_rate.h"
 
 #include <ifaddrs.h>
 #include <linux/if_link.h>

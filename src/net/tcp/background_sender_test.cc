@@ -1,4 +1,4 @@
-#include "net/tcp/background_sender.h"
+#include "net/tcp/background_rate.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -98,12 +98,11 @@ class Sessions {
  private:
   struct Session : Receiver {
     explicit Session(Sessions& its_owner) : owner(its_owner) {}
-    Result<std::vector<std::span<std::byte>>> OnHeader(Connection&, uint8_t, ByteView header,
-                                                       uint64_t payload_bytes) override {
+    Places OnHeader(Connection&, uint8_t, ByteView header, uint64_t payload_bytes) override {
       if (auto push = fields::Decode<protocol::PushRequest>(header, "push"); !push.ok()) return push.status();
       if (payload_bytes > 1 << 20) return Status(Code::kDataLoss, "too much");
       payload.resize(payload_bytes);
-      return std::vector<std::span<std::byte>>{payload};
+      return Spans{payload};
     }
     void OnMessage(Connection& connection_now) override { connection_now.Send(2, Bytes(8), {}); }
     void OnClosed(Connection&, const Status&) override {

@@ -29,14 +29,12 @@ struct Transit {
   }
 };
 
-class Pump final : public TlsPump {
+class Pump final {
  public:
-  Pump(Loop& loop, AuthenticatedSocket authenticated, Descriptor outside, Descriptor inside,
-       std::function<void()> on_end)
+  Pump(Loop& loop, AuthenticatedSocket authenticated, Descriptor outside, std::function<void()> on_end)
       : loop_(loop),
         authenticated_(std::move(authenticated)),
         outside_(std::move(outside)),
-        inside_(std::move(inside)),
         on_end_(std::move(on_end)) {
     tls_watch_ = loop_.impl().Watch(authenticated_.socket.get(), true, false, &tls_watcher_);
     plain_watch_ = loop_.impl().Watch(outside_.get(), true, false, &plain_watcher_);
@@ -45,14 +43,12 @@ class Pump final : public TlsPump {
       if (*here) Move();
     });
   }
-  ~Pump() override {
+  ~Pump() {
     *here_ = false;
     Close();
   }
   Pump(const Pump&) = delete;
   Pump& operator=(const Pump&) = delete;
-
-  Descriptor TakeInside() override { return std::move(inside_); }
 
  private:
   struct Side final : public Watcher {
@@ -141,7 +137,7 @@ class Pump final : public TlsPump {
 
   Loop& loop_;
   AuthenticatedSocket authenticated_;
-  Descriptor outside_, inside_;
+  Descriptor outside_;
   std::function<void()> on_end_;
   Side tls_watcher_{this}, plain_watcher_{this};
   uint64_t tls_watch_ = 0, plain_watch_ = 0;
@@ -152,14 +148,14 @@ class Pump final : public TlsPump {
 
 }  // namespace
 
-Result<std::unique_ptr<TlsPump>> MakeTlsPump(Loop& loop, AuthenticatedSocket authenticated,
-                                             std::function<void()> on_end) {
+Result<TlsPump> MakeTlsPump(Loop& loop, AuthenticatedSocket authenticated, std::function<void()> on_end) {
   int fds[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) != 0) {
     return Status(Code::kResourceExhausted, std::string("cannot make a pair of sockets: ") + strerror(errno));
   }
-  return std::unique_ptr<TlsPump>(std::make_unique<Pump>(loop, std::move(authenticated), Descriptor(fds[0]),
-                                                         Descriptor(fds[1]), std::move(on_end)));
+  return TlsPump{
+      std::make_shared<Pump>(loop, std::move(authenticated), Descriptor(fds[0]), std::move(on_end)),
+      Descriptor(fds[1])};
 }
 
 }  // namespace leat::net

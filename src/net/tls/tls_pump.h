@@ -10,18 +10,15 @@
 
 namespace leat::net {
 
-// Moves bytes between a TLS connection and `inside`, in buffers of a fixed size, until either ends. Loop's
-// thread only.
-class TlsPump {
- public:
-  virtual ~TlsPump() = default;  // ends both
-  // The library's end of the pair; call once.
-  virtual Descriptor TakeInside() = 0;
+struct TlsPump {
+  // Moves bytes between the TLS connection and `inside`, in buffers of a fixed size, until either ends. Its
+  // last copy ends both. Loop's thread only.
+  std::shared_ptr<void> pump;
+  Descriptor inside;  // the library's end of the pair
 };
 
 // `on_end` runs on the loop once both connections are closed, never inside this call, and not if the pump is
 // destroyed first; it may destroy the pump. Returns kResourceExhausted without a pair of sockets.
-Result<std::unique_ptr<TlsPump>> MakeTlsPump(Loop& loop, AuthenticatedSocket authenticated,
-                                             std::function<void()> on_end);
+Result<TlsPump> MakeTlsPump(Loop& loop, AuthenticatedSocket authenticated, std::function<void()> on_end);
 
 }  // namespace leat::net

@@ -1,4 +1,4 @@
-#include "net/tls/tls_session.h"
+#include "net/tls/tls_identity.h"
 
 #include <gtest/gtest.h>
 #include <sys/ioctl.h>

@@ -17,11 +17,8 @@
 #include <vector>
 
 #include "base/log.h"
-#include "net/connection_handle.h"
+#include "net/connection_base.h"
 #include "net/same_host/same_host_peer.h"
-#include "net/stall.h"
-#include "net/transport.h"
-#include "net/transport_context.h"
 #include "net/ucx/ucx_endpoint.h"
 #include "net/ucx/ucx_stream.h"
 
@@ -32,7 +29,7 @@ enum class UcxPath : uint8_t { kTcp = 0, kHost = 1, kNetwork = 2 };
 enum Step : uint8_t { kOffer = 1, kAnswer = 2, kCommit = 3, kGo = 4, kBye = 5 };
 
 // Timeout of the greetings over UCX; then the connection stays on tcp. A pause of this process does not count
-// against them (stall.h).
+// against them (connection_base.h).
 constexpr Duration kGreetingTimeout = std::chrono::seconds(1);
 constexpr uint32_t kMaxAddressBytes = 16 << 10;
 constexpr uint32_t kMaxNegotiationBytes = kMaxAddressBytes + (1 << 10);
@@ -40,18 +37,18 @@ constexpr uint32_t kMaxNegotiationBytes = kMaxAddressBytes + (1 << 10);
 class UcxConnection;
 
 // State shared by all connections of one transport.
-struct UcxShared {
-  UcxShared(Loop& loop, const TransportOptions& options)
-      : base(std::make_shared<TransportContext>(loop, options)),
+struct UcxShared : TransportContext {
+  UcxShared(Loop& its_loop, const TransportOptions& its_options)
+      : TransportContext(its_loop, its_options),
         trusted_network(options.trusted_network && options.tls == nullptr),
-        connections(base->metrics().gauge("leat_net_ucx_connections", "Connections over UCX.")) {}
+        connections(metrics().gauge("leat_net_ucx_connections", "Connections over UCX.")) {}
 
   // UCX is set up on first use. A failed attempt is not repeated.
   Result<std::shared_ptr<UcxContext>> Context(UcxPath path) {
     auto& made = path == UcxPath::kHost ? host : network;
     if (!made) {
       made = path == UcxPath::kHost ? UcxContext::ForHost(trusted_network)
-                                    : UcxContext::ForNetwork(base->options.network_transports);
+                                    : UcxContext::ForNetwork(options.network_transports);
     }
     return *made;
   }
@@ -66,7 +63,6 @@ struct UcxShared {
     spdlog::warn("payloads within this host go over tcp, without shared memory: {}{}", why.message(), room);
   }
 
-  std::shared_ptr<TransportContext> base;
   bool trusted_network;
   bool explained = false;
   metrics::Gauge& connections;  // over UCX
@@ -87,13 +83,13 @@ Secret GetSecret(ByteReader& in) {
 }
 
 // A connection: first the negotiation, then messages over the negotiated path.
-class UcxConnection final : public Receiver, public std::enable_shared_from_this<UcxConnection> {
+class UcxConnection final : public Receiver, public ConnectionBase<UcxConnection> {
  public:
   // Called once: ok if the connection may be made and started, else the reason why not.
   using OnNegotiated = std::function<void(const std::shared_ptr<UcxConnection>&, const Status&)>;
 
   UcxConnection(std::shared_ptr<UcxShared> shared, OnNegotiated on_negotiated)
-      : shared_(std::move(shared)), on_negotiated_(std::move(on_negotiated)) {}
+      : ConnectionBase(shared), ucx_(std::move(shared)), on_negotiated_(std::move(on_negotiated)) {}
   ~UcxConnection() override { Drop(); }
   UcxConnection(const UcxConnection&) = delete;
   UcxConnection& operator=(const UcxConnection&) = delete;
@@ -101,15 +97,15 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
   // Offer starts the negotiation on the connecting side, Await on the accepting side.
   void Offer(std::unique_ptr<Connection> socket) {
     connects_ = true;
-    socket_ = std::move(socket);
+    Adopt(std::move(socket));
     ByteWriter out;
     out.Put(static_cast<uint8_t>(options().shared_memory));
-    out.Put(static_cast<uint8_t>(shared_->trusted_network));
-    shared_->same_host_proof.Describe(out);
+    out.Put(static_cast<uint8_t>(ucx_->trusted_network));
+    ucx_->same_host_proof.Describe(out);
     socket_->Send(kOffer, out.Take(), {});
   }
   void Await(std::unique_ptr<Connection> socket) {
-    socket_ = std::move(socket);
+    Adopt(std::move(socket));
     timer_ = loop().After(options().handshake_timeout, [this] {
       timer_ = 0;
       FinishNegotiation({Code::kDeadlineExceeded,
@@ -123,20 +119,20 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
     loop().Cancel(std::exchange(greeting_timer_, 0));
     const auto stream = stream_;
     DropStream();
-    Leave(stream != nullptr ? stream->TakeUnreleased() : std::vector<FrameQueue::Done>{});
+    Leave(stream != nullptr ? stream->TakeUnreleased() : std::vector<Done>{});
   }
   // No peer reads its shared payloads any more.
   void ReleasePayloads() {
     const auto self = shared_from_this();
     unreleased_.clear();
     socket_.reset();
-    shared_->leaving.erase(self);
+    ucx_->leaving.erase(self);
   }
   // A peer may read them for as long as it has them mapped, even after this process has ended: they are never
   // released.
   void AbandonPayloads() {
     static std::mutex mutex;
-    static auto& abandoned = *new std::vector<FrameQueue::Done>;
+    static auto& abandoned = *new std::vector<Done>;
     {
       const std::lock_guard lock(mutex);
       std::ranges::move(unreleased_, std::back_inserter(abandoned));
@@ -144,8 +140,7 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
     ReleasePayloads();
   }
 
-  // Returns the user's handle, after the negotiation.
-  std::unique_ptr<Connection> MakeConnection();
+  // After the negotiation, as MakeConnection.
   void Start(Receiver* receiver) {
     receiver_ = receiver;
     if (stream_ != nullptr) stream_->Start(receiver, handle_);
@@ -157,41 +152,41 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
     }
     if (!open_) return;
     open_ = false;
-    shared_->connections.Add(-1);
-    auto unsent = stream_->Shut();
-    loop().Post([self = shared_from_this(), unsent = std::move(unsent), why = std::move(why)] {
-      for (const auto& done : unsent) {
-        if (self->handle_ != nullptr) done(why);
-      }
-      if (self->handle_ != nullptr && self->receiver_ != nullptr) {
-        self->receiver_->OnClosed(*self->handle_, why);
-      }
-      // Not earlier: until now the receiver may have read payloads that the peer reuses once it hears of
-      // this.
+    ucx_->connections.Add(-1);
+    ReportEnd(stream_->Shut(), std::move(why));
+    // Not earlier: until then the receiver may read payloads that the peer reuses once it hears of this.
+    loop().Post([self = shared_from_this()] {
       if (self->stream_ != nullptr) self->Leave(self->stream_->TakeUnreleased());
     });
   }
 
  private:
-  class Handle;
-  friend class ConnectionHandle<UcxConnection>;
+  friend ConnectionBase;
 
-  const std::string& peer() const { return peer_; }
-  CertificateRoles peer_roles() const { return peer_roles_; }
   void Detach() {
     handle_ = nullptr;
     Drop();
   }
-  Loop& loop() { return shared_->base->loop; }
-  const TransportOptions& options() const { return shared_->base->options; }
+  void HoldView() {
+    if (stream_ != nullptr) stream_->HoldView();
+  }
+  void ReleaseViews(uint32_t messages) {
+    if (stream_ != nullptr) stream_->ReleaseViews(messages);
+  }
+  Loop& loop() { return ucx_->loop; }
+  const TransportOptions& options() const { return ucx_->options; }
+  void Adopt(std::unique_ptr<Connection> socket) {
+    socket_ = std::move(socket);
+    peer_ = socket_->peer();
+    peer_roles_ = socket_->peer_roles();
+  }
 
   // ---- upcalls of the socket
-  Result<std::vector<std::span<std::byte>>> OnHeader(Connection&, uint8_t type, ByteView header,
-                                                     uint64_t payload_bytes) override {
+  Places OnHeader(Connection&, uint8_t type, ByteView header, uint64_t payload_bytes) override {
     const auto self = shared_from_this();
     if (!unreleased_.empty() || (on_negotiated_ == nullptr && stream_ != nullptr)) {
       if (type != kBye || !header.empty() || payload_bytes > 0) return Unexpected();
-      return std::vector<std::span<std::byte>>{};
+      return Spans{};
     }
     if (on_negotiated_ == nullptr && stream_ == nullptr && handle_ != nullptr && receiver_ != nullptr) {
       // The socket's limit leaves room for the negotiation.
@@ -203,7 +198,7 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
     if (on_negotiated_ == nullptr || payload_bytes > 0) return Unexpected();
     step_ = type;
     step_header_.assign(header.begin(), header.end());
-    return std::vector<std::span<std::byte>>{};
+    return Spans{};
   }
   void OnSegment(Connection&, size_t i) override {
     const auto self = shared_from_this();
@@ -245,7 +240,7 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
 
   // Closes the socket as soon as the peer cannot read the shared payloads any more. A bye tells the peer that
   // the connection has ended; its own bye, or the end of its socket, confirms the same.
-  void Leave(std::vector<FrameQueue::Done> lent) {
+  void Leave(std::vector<Done> lent) {
     if (!unreleased_.empty()) return;  // it is being closed
     const auto self = weak_from_this().lock();
     if (lent.empty() || socket_ == nullptr || self == nullptr) {
@@ -253,8 +248,8 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
       return;
     }
     unreleased_ = std::move(lent);
-    if (shared_->over) return AbandonPayloads();
-    shared_->leaving.insert(self);
+    if (ucx_->over) return AbandonPayloads();
+    ucx_->leaving.insert(self);
     socket_->Send(kBye, {}, {});
   }
 
@@ -278,7 +273,7 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
     if (!in.Done()) return Unexpected();
     if (same_host_peer && memory && options().shared_memory) {
       OpenStream(UcxPath::kHost, same_host_peer);
-    } else if (network && shared_->trusted_network) {
+    } else if (network && ucx_->trusted_network) {
       OpenStream(UcxPath::kNetwork, same_host_peer);
     }
     next_ = kCommit;
@@ -286,7 +281,7 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
     out.Put(path_);
     if (path_ != UcxPath::kTcp) {
       PutSecret(out, same_host_peer);
-      shared_->same_host_proof.Describe(out);
+      ucx_->same_host_proof.Describe(out);
       out.PutString(AsText(stream_->address()));
     }
     socket_->Send(kAnswer, out.Take(), {});
@@ -305,8 +300,8 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
     const std::optional<SameHostPeer> same_host_peer = FindSameHostPeer(in);
     const std::string address = in.GetString(kMaxAddressBytes);
     if (!in.Done() || path > UcxPath::kNetwork) return Unexpected();
-    const bool right = path == UcxPath::kHost ? same_host_peer && shared_->same_host_proof.Is(mine)
-                                              : shared_->trusted_network;
+    const bool right =
+        path == UcxPath::kHost ? same_host_peer && ucx_->same_host_proof.Is(mine) : ucx_->trusted_network;
     if (right) OpenStream(path, same_host_peer);
     if (stream_ != nullptr && !stream_->Connect(AsBytes(address), [this] { OnGreeting(); }).ok())
       DropStream();
@@ -332,7 +327,7 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
     const Secret mine = GetSecret(in);
     const std::string address = in.GetString(kMaxAddressBytes);
     if (!in.Done() || path != path_) return Unexpected();
-    if (path == UcxPath::kHost && !shared_->same_host_proof.Is(mine)) return Unexpected();
+    if (path == UcxPath::kHost && !ucx_->same_host_proof.Is(mine)) return Unexpected();
     next_ = kGo;
     if (!stream_->Connect(AsBytes(address), [this] { OnGreeting(); }).ok()) {
       AnnouncePath(UcxPath::kTcp);
@@ -377,18 +372,18 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
 
   // Continues without a UCX stream if none can be made.
   void OpenStream(UcxPath path, const std::optional<SameHostPeer>& same_host_peer) {
-    auto context = shared_->Context(path);
-    if (!context.ok()) return shared_->Explain(path, context.status());
-    stream_ = std::make_shared<UcxStream>(shared_->base, *context, socket_->peer(),
-                                          path == UcxPath::kHost ? same_host_peer->pid : 0,
-                                          [weak = weak_from_this()](Status why) {
-                                            if (const auto self = weak.lock()) self->Failed(std::move(why));
-                                          });
+    auto context = ucx_->Context(path);
+    if (!context.ok()) return ucx_->Explain(path, context.status());
+    stream_ =
+        std::make_shared<UcxStream>(ucx_, *context, peer_, path == UcxPath::kHost ? same_host_peer->pid : 0,
+                                    [weak = weak_from_this()](Status why) {
+                                      if (const auto self = weak.lock()) self->Failed(std::move(why));
+                                    });
     if (const Status opened = stream_->Open(); opened.ok()) {
       path_ = path;
     } else {
       stream_.reset();
-      shared_->Explain(path, opened);
+      ucx_->Explain(path, opened);
     }
   }
   void Failed(Status why) {
@@ -398,7 +393,7 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
   void DropStream() {
     path_ = UcxPath::kTcp;
     if (stream_ == nullptr) return;
-    if (std::exchange(open_, false)) shared_->connections.Add(-1);
+    if (std::exchange(open_, false)) ucx_->connections.Add(-1);
     std::exchange(stream_, nullptr)->Detach();
   }
 
@@ -410,33 +405,23 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
     const auto on_negotiated = std::exchange(on_negotiated_, nullptr);
     if (stream_ != nullptr && status.ok()) {
       open_ = true;
-      shared_->connections.Add(1);
+      ucx_->connections.Add(1);
     }
     on_negotiated(self, status);
   }
 
-  void Send(uint8_t type, Bytes header, std::vector<ByteView> payload, FrameQueue::Done done) {
-    uint64_t payload_bytes = 0;
-    for (const auto& piece : payload) payload_bytes += piece.size();
+  void Send(uint8_t type, Bytes header, std::vector<ByteView> payload, Done done) {
     const bool open = stream_ == nullptr || open_;  // the socket tracks its own state
-    if (const Status refusal = shared_->base->CheckSend(open, peer_, header.size(), payload_bytes);
-        !refusal.ok()) {
-      if (done == nullptr) return;
-      loop().Post([self = shared_from_this(), done = std::move(done), refusal] {
-        if (self->handle_ != nullptr) done(refusal);
-      });
-    } else if (stream_ == nullptr) {
-      socket_->Send(type, std::move(header), std::move(payload), std::move(done));
-    } else {
-      stream_->Send(type, std::move(header), std::move(payload), payload_bytes, std::move(done));
-    }
+    const auto payload_bytes = BytesToSend(open, header, payload, &done);
+    if (!payload_bytes) return;
+    if (stream_ == nullptr)
+      return socket_->Send(type, std::move(header), std::move(payload), std::move(done));
+    stream_->Send(type, std::move(header), std::move(payload), *payload_bytes, std::move(done));
   }
 
-  const std::shared_ptr<UcxShared> shared_;
+  const std::shared_ptr<UcxShared> ucx_;
   OnNegotiated on_negotiated_;  // null: negotiated
   std::unique_ptr<Connection> socket_;
-  std::string peer_;
-  CertificateRoles peer_roles_;
 
   // ---- negotiation
   bool connects_ = false;
@@ -453,30 +438,8 @@ class UcxConnection final : public Receiver, public std::enable_shared_from_this
   // ---- after the negotiation
   std::shared_ptr<UcxStream> stream_;  // null: over the socket
   bool open_ = false;                  // stream_ is open
-  Receiver* receiver_ = nullptr;
-  Connection* handle_ = nullptr;  // null once destroyed: no more callbacks
-  std::vector<FrameQueue::Done>
-      unreleased_;  // not empty: the connection has ended, and the peer may not know yet
+  std::vector<Done> unreleased_;       // not empty: it has ended, and the peer may not know yet
 };
-
-class UcxConnection::Handle final : public ConnectionHandle<UcxConnection> {
- public:
-  using ConnectionHandle::ConnectionHandle;
-  void HoldView() override {
-    if (owner_->stream_ != nullptr) owner_->stream_->HoldView();
-  }
-  void ReleaseViews(uint32_t messages) override {
-    if (owner_->stream_ != nullptr) owner_->stream_->ReleaseViews(messages);
-  }
-};
-
-std::unique_ptr<Connection> UcxConnection::MakeConnection() {
-  peer_ = socket_->peer();
-  peer_roles_ = socket_->peer_roles();
-  auto handle = std::make_unique<Handle>(shared_from_this());
-  handle_ = handle.get();
-  return handle;
-}
 
 // ---- accepting
 
@@ -504,7 +467,7 @@ class UcxPendingConnections final : public std::enable_shared_from_this<UcxPendi
   void OnNegotiationEnd(const std::shared_ptr<UcxConnection>& connection, const Status& status) {
     connections_.erase(connection);
     if (!status.ok()) {
-      shared_->base->refused.Add();
+      shared_->refused.Add();
       return connection->Drop();
     }
     Receiver* const receiver = accept_(connection->MakeConnection());
@@ -558,7 +521,7 @@ class UcxTransport final : public Transport {
     dials_.insert(dial);
     dial->finish = [this, dial = dial.get(), address, receiver, done = std::move(done)](Status status) {
       const auto self = Take(dial);
-      shared_->base->loop.Cancel(self->timer);
+      shared_->loop.Cancel(self->timer);
       if (!status.ok()) {
         Drop(*self);
         return done(std::move(status));
@@ -573,14 +536,14 @@ class UcxTransport final : public Transport {
           dial->finish(status.ok() ? status : fail(status));
         });
     // The socket and the negotiation share the deadline.
-    const Time until = shared_->base->loop.Now() + deadline;
+    const Time until = shared_->loop.Now() + deadline;
     sockets_->Connect(
         address, dial->connection.get(), deadline,
         [this, until, fail, weak = std::weak_ptr(dial)](Result<std::unique_ptr<Connection>> socket) {
           const auto self = weak.lock();
           if (self == nullptr) return;
           if (!socket.ok()) return self->finish(socket.status());
-          Loop& loop = shared_->base->loop;
+          Loop& loop = shared_->loop;
           self->timer = loop.After(std::max(until - loop.Now(), Duration(0)), [dial = self.get(), fail] {
             dial->timer = 0;
             dial->finish(
@@ -592,7 +555,7 @@ class UcxTransport final : public Transport {
 
   // RDMA does not encrypt.
   void TrustNetwork(bool trusted) override {
-    shared_->trusted_network = trusted && shared_->base->options.tls == nullptr;
+    shared_->trusted_network = trusted && shared_->options.tls == nullptr;
   }
   size_t lingering() const override { return shared_->leaving.size(); }
 
@@ -617,7 +580,7 @@ class UcxTransport final : public Transport {
     return taken;
   }
   void Drop(PendingConnect& dial) {
-    shared_->base->loop.Cancel(std::exchange(dial.timer, 0));
+    shared_->loop.Cancel(std::exchange(dial.timer, 0));
     dial.connection->Drop();
   }
 

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/fields/fields.h"
 #include "net/security/private_file.h"
 
 namespace leat::net {
@@ -48,24 +49,15 @@ enum Id : unsigned { kFragment = 1, kTaken = 2, kGreeting = 3 };
 
 // The UCX functions in use, resolved at run time. A process without peers on its host does not load UCX, and
 // Leat runs without UCX.
+#define LEAT_UCP_FUNCTIONS                                                                          \
+  config_read, config_modify, config_release, init_version, cleanup, worker_create, worker_destroy, \
+      worker_get_efd, worker_arm, worker_progress, worker_get_address, worker_release_address,      \
+      worker_set_am_recv_handler, ep_create, am_send_nbx, request_check_status, request_free
+#define LEAT_UCP_MEMBER(name) decltype(&::ucp_##name) name;
+#define LEAT_UCP_FOUND(name) &&Find(ucp, "ucp_" #name, &api.name)
+
 struct Api {
-  decltype(&::ucp_config_read) config_read;
-  decltype(&::ucp_config_modify) config_modify;
-  decltype(&::ucp_config_release) config_release;
-  decltype(&::ucp_init_version) init_version;
-  decltype(&::ucp_cleanup) cleanup;
-  decltype(&::ucp_worker_create) worker_create;
-  decltype(&::ucp_worker_destroy) worker_destroy;
-  decltype(&::ucp_worker_get_efd) worker_get_efd;
-  decltype(&::ucp_worker_arm) worker_arm;
-  decltype(&::ucp_worker_progress) worker_progress;
-  decltype(&::ucp_worker_get_address) worker_get_address;
-  decltype(&::ucp_worker_release_address) worker_release_address;
-  decltype(&::ucp_worker_set_am_recv_handler) worker_set_am_recv_handler;
-  decltype(&::ucp_ep_create) ep_create;
-  decltype(&::ucp_am_send_nbx) am_send_nbx;
-  decltype(&::ucp_request_check_status) request_check_status;
-  decltype(&::ucp_request_free) request_free;
+  LEAT_EACH(LEAT_UCP_MEMBER, LEAT_UCP_FUNCTIONS)
   decltype(&::ucs_status_string) status_string;
   ucs_status_t (*global_opts_set_value)(const char* name, const char* value);
   pid_t pid = 0;  // the process that loaded it
@@ -92,22 +84,9 @@ std::optional<Api> Load() {
   if (ucp == nullptr || ucs == nullptr) return std::nullopt;
   Api api{};
   api.pid = getpid();
-  const bool found =
-      Find(ucp, "ucp_config_read", &api.config_read) && Find(ucp, "ucp_config_modify", &api.config_modify) &&
-      Find(ucp, "ucp_config_release", &api.config_release) &&
-      Find(ucp, "ucp_init_version", &api.init_version) && Find(ucp, "ucp_cleanup", &api.cleanup) &&
-      Find(ucp, "ucp_worker_create", &api.worker_create) &&
-      Find(ucp, "ucp_worker_destroy", &api.worker_destroy) &&
-      Find(ucp, "ucp_worker_get_efd", &api.worker_get_efd) && Find(ucp, "ucp_worker_arm", &api.worker_arm) &&
-      Find(ucp, "ucp_worker_progress", &api.worker_progress) &&
-      Find(ucp, "ucp_worker_get_address", &api.worker_get_address) &&
-      Find(ucp, "ucp_worker_release_address", &api.worker_release_address) &&
-      Find(ucp, "ucp_worker_set_am_recv_handler", &api.worker_set_am_recv_handler) &&
-      Find(ucp, "ucp_ep_create", &api.ep_create) && Find(ucp, "ucp_am_send_nbx", &api.am_send_nbx) &&
-      Find(ucp, "ucp_request_check_status", &api.request_check_status) &&
-      Find(ucp, "ucp_request_free", &api.request_free) &&
-      Find(ucs, "ucs_status_string", &api.status_string) &&
-      Find(ucs, "ucs_global_opts_set_value", &api.global_opts_set_value);
+  const bool found = Find(ucs, "ucs_status_string", &api.status_string) &&
+                     Find(ucs, "ucs_global_opts_set_value", &api.global_opts_set_value)
+                         LEAT_EACH(LEAT_UCP_FOUND, LEAT_UCP_FUNCTIONS);
   if (!found) return std::nullopt;
   // Errors are reported by statuses. VFS_ENABLE: no thread that serves a file system of UCX's state.
   api.global_opts_set_value("LOG_LEVEL", "fatal");

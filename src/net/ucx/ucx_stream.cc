@@ -93,7 +93,7 @@ bool UcxStream::Poll() {
   if (std::exchange(polling_, false)) polls_to_skip_ = 0;
   moved_ = shared_->loop.Now();
   KeepPolling(moved_);
-  WatchForStall();
+  stall_.Watch(*this);
   return true;
 }
 
@@ -188,7 +188,7 @@ Duration UcxStream::MaxSleep() {
 // ---- sending
 
 void UcxStream::Send(uint8_t type, Bytes header, std::vector<ByteView> payload, uint64_t payload_bytes,
-                     FrameQueue::Done done) {
+                     Done done) {
   const bool first = queue_.empty();
   std::optional<Bytes> shared_payloads;
   if (memory_ && done != nullptr && payload_bytes >= kMinSharedPayload &&
@@ -207,7 +207,7 @@ void UcxStream::Send(uint8_t type, Bytes header, std::vector<ByteView> payload, 
   if (receiving_) return;  // at the end of Receive
   Flush();
   if (open_) KeepPolling(sent_time_);
-  WatchForStall();
+  stall_.Watch(*this);
 }
 
 void UcxStream::Flush() {
@@ -222,7 +222,7 @@ void UcxStream::Flush() {
     ++fragments_;
     sent_time_ = shared_->loop.Now();
     shared_->bytes_sent.Add(bytes);
-    std::vector<FrameQueue::Done> sent;
+    std::vector<Done> sent;
     queue_.Consume(bytes, &sent);
     for (auto& done : sent) unreported_.emplace_back(fragments_, std::move(done));
   }
@@ -237,7 +237,7 @@ void UcxStream::ReportSent() {
 }
 
 // Reports from the loop.
-void UcxStream::ReportDone(FrameQueue::Done done) {
+void UcxStream::ReportDone(Done done) {
   sent_.push_back(std::move(done));
   if (sent_.size() > 1) return;  // the pending report includes it
   shared_->loop.Post([self = shared_from_this()] {
@@ -267,39 +267,26 @@ void UcxStream::Fail(Status why) {
   if (on_fail_ != nullptr) on_fail_(std::move(why));
 }
 
-std::vector<FrameQueue::Done> UcxStream::Shut() {
+std::vector<Done> UcxStream::Shut() {
   if (!open_) return {};
   open_ = false;
   on_connected_ = nullptr;
   poller().Remove(this);
   poller().Unwatch(watch_);
   if (!receiving_) endpoint_.reset();
-  std::vector<FrameQueue::Done> unsent;
+  std::vector<Done> unsent;
   for (auto& [fragment, done] : std::exchange(unreported_, {})) unsent.push_back(std::move(done));
   for (auto& done : queue_.TakeUnsent()) unsent.push_back(std::move(done));
   return unsent;
 }
 
-// A single timer checks the time of the last progress.
-void UcxStream::WatchForStall() {
-  if (!open_ || (!reader_.in_message() && queue_.empty() && unreleased_.empty())) return;
-  stall_.Arm(*this, &UcxStream::CheckStall);
-}
-
-void UcxStream::CheckStall() {
-  if (!open_ || (!reader_.in_message() && queue_.empty() && unreleased_.empty())) return;
+std::optional<StallTimer::Awaited> UcxStream::Awaiting() const {
+  if (!open_ || (!reader_.in_message() && queue_.empty() && unreleased_.empty())) return std::nullopt;
   Time moved = Time::max();
   if (!queue_.empty()) moved = sent_time_;
   if (!unreleased_.empty()) moved = std::min(moved, unreleased_time_);
   const bool receiving = reader_.in_message() && reader_.moved() < moved;
-  if (receiving) moved = reader_.moved();
-  if (stall_.Stalled(moved)) {
-    shared_->stalled.Add();
-    return Fail({Code::kDeadlineExceeded, "peer " + peer_ +
-                                              (receiving ? " stopped sending" : " stopped receiving") +
-                                              " in the middle of a message"});
-  }
-  WatchForStall();
+  return StallTimer::Awaited{receiving ? reader_.moved() : moved, receiving};
 }
 
 }  // namespace leat::net

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "net/connection_base.h"
 #include "net/framing.h"
 #include "net/poller.h"
-#include "net/stall.h"
 #include "net/transport.h"
 #include "net/transport_context.h"
 #include "net/ucx/ucx_endpoint.h"
@@ -43,8 +43,7 @@ class UcxStream final : public Pollable,
 
   // Allows callbacks from now on, from the loop.
   void Start(Receiver* receiver, Connection* connection);
-  void Send(uint8_t type, Bytes header, std::vector<ByteView> payload, uint64_t payload_bytes,
-            FrameQueue::Done done);
+  void Send(uint8_t type, Bytes header, std::vector<ByteView> payload, uint64_t payload_bytes, Done done);
   // See Connection.
   void HoldView() { reader_.Hold(); }
   void ReleaseViews(uint32_t messages);
@@ -53,9 +52,9 @@ class UcxStream final : public Pollable,
   bool in_message() const { return reader_.in_message(); }
   // Stops callbacks and access to memory. Messages that were sent are still reported; returns the callbacks
   // of the others.
-  std::vector<FrameQueue::Done> Shut();
+  std::vector<Done> Shut();
   // After Shut: the callbacks of shared payloads that the peer has not released.
-  std::vector<FrameQueue::Done> TakeUnreleased() { return std::exchange(unreleased_, {}); }
+  std::vector<Done> TakeUnreleased() { return std::exchange(unreleased_, {}); }
   // As Shut, without reporting sent messages.
   void Detach() {
     connection_ = nullptr;
@@ -63,6 +62,8 @@ class UcxStream final : public Pollable,
   }
 
  private:
+  friend StallTimer;
+
   bool Poll() override;
   Duration MaxSleep() override;
   void OnReady(bool readable, bool writable) override;
@@ -75,11 +76,11 @@ class UcxStream final : public Pollable,
   void Deliver(ByteView bytes);
   void Flush();
   void ReportSent();
-  void ReportDone(FrameQueue::Done done);
+  void ReportDone(Done done);
   void KeepPolling(Time now);
   void Fail(Status why);
-  void WatchForStall();
-  void CheckStall();
+  std::optional<StallTimer::Awaited> Awaiting() const;
+  void OnStall(bool receiving) { Fail(shared_->OnStall(peer_, receiving)); }
 
   const std::shared_ptr<TransportContext> shared_;
   const std::shared_ptr<UcxContext> context_;
@@ -112,14 +113,14 @@ class UcxStream final : public Pollable,
   size_t turn_bytes_ = 0;
 
   FrameQueue queue_;
-  uint32_t under_way_ = 0;              // fragments not yet acknowledged by the peer
-  uint64_t fragments_ = 0;              // sent
-  std::vector<FrameQueue::Done> sent_;  // completed; called from the loop
+  uint32_t under_way_ = 0;  // fragments not yet acknowledged by the peer
+  uint64_t fragments_ = 0;  // sent
+  std::vector<Done> sent_;  // completed; called from the loop
   // Sent messages to report once that many fragments are acknowledged; for paths that can lose fragments.
-  std::deque<std::pair<uint64_t, FrameQueue::Done>> unreported_;
-  std::vector<FrameQueue::Done> unreleased_;  // shared payloads not yet released, oldest first
-  Time unreleased_time_{};                    // when unreleased_ last changed
-  Time sent_time_{};                          // when the queue last progressed
+  std::deque<std::pair<uint64_t, Done>> unreported_;
+  std::vector<Done> unreleased_;  // shared payloads not yet released, oldest first
+  Time unreleased_time_{};        // when unreleased_ last changed
+  Time sent_time_{};              // when the queue last progressed
 
   StallTimer stall_;
 };

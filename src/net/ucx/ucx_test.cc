@@ -18,7 +18,7 @@
 #include <functional>
 #include <thread>
 
-#include "net/fault.h"
+#include "net/fault/testing.h"
 #include "net/framing.h"
 #include "net/same_host/same_host_peer.h"
 #include "net/same_host/shared_memory.h"
@@ -292,12 +292,12 @@ TEST(HeldView, IsReadableUntilTheReceiverKnowsOfTheEnd) {
 
 TEST_F(UcxTest, BothMayLeaveAtOnce) {
   Connect({}, {});
-  Buffer mine = SharedBytes(1 << 20, 1), its = SharedBytes(1 << 20, 2);
+  Buffer mine = SharedBytes(1 << 20, 1), others = SharedBytes(1 << 20, 2);
   client->Send(1, {}, {ByteView(mine.bytes())}, [mine](const Status&) {});
-  server->Send(1, {}, {ByteView(its.bytes())}, [its](const Status&) {});
+  server->Send(1, {}, {ByteView(others.bytes())}, [others](const Status&) {});
   client.reset();
   server.reset();
-  EXPECT_TRUE(RunUntil(loop, [&] { return !mine.shared() && !its.shared(); }));
+  EXPECT_TRUE(RunUntil(loop, [&] { return !mine.shared() && !others.shared(); }));
 }
 
 TEST_F(HeldViewTest, IsReadableAfterTheSendersTransportIsDestroyed) {

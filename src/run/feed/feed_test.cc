@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "base/rng.h"
-#include "net/fault.h"
+#include "net/fault/testing.h"
 #include "net/testing.h"
 #include "net/tls/testing.h"
 #include "net/transports.h"

@@ -6,7 +6,7 @@
 #include <utility>
 #include <variant>
 
-#include "base/recorder/spans_codec.h"
+#include "base/recorder/recorder.h"
 
 namespace leat::launcher {
 namespace {

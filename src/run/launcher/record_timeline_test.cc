@@ -5,7 +5,7 @@
 #include <thread>
 #include <variant>
 
-#include "base/recorder/spans_codec.h"
+#include "base/recorder/recorder.h"
 #include "net/rpc/server.h"
 
 namespace leat::launcher {

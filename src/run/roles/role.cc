@@ -8,10 +8,10 @@
 #include <thread>
 #include <utility>
 
-#include "base/metrics/process.h"
+#include "base/metrics/metrics.h"
 #include "job/job.h"
 #include "net/address.h"
-#include "net/frames/transfer.h"
+#include "net/frames/messages.h"
 #include "net/transports.h"
 #include "run/roles/membership.h"
 #include "run/roles/shards/shard_files.h"

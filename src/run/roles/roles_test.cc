@@ -26,7 +26,6 @@
 #include "show/history/job_monitor.h"
 #include "storage/checkpoint/store.h"
 #include "storage/checkpoint/testing.h"
-#include "storage/checkpoint/variables.h"
 #include "stream/decode/decoder.h"
 #include "stream/log/log.h"
 #include "stream/log/log_writer.h"

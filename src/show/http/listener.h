@@ -22,7 +22,7 @@ namespace leat::observe {
 //
 // A browser sends a user's cookies and certificate with the requests of any page. A page of somebody else is
 // kept out by the names under which the listener may be called, by the origin of the request
-// (net/http/request_head.h), and by cookies that other pages cannot use.
+// (net/http/exchange.h), and by cookies that other pages cannot use.
 class Viewers final : public net::http::Handler {
  public:
   Viewers(std::vector<HttpRoute> routes, std::string view_token, bool tls, size_t max_streams);

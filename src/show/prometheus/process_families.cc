@@ -9,7 +9,7 @@
 #include <sstream>
 #include <string>
 
-#include "base/metrics/process.h"
+#include "base/metrics/metrics.h"
 #include "show/prometheus/families.h"
 
 namespace leat::observe {

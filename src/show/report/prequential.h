@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/metrics/auc.h"
 #include "base/metrics/drift.h"
-#include "base/metrics/fading.h"
 #include "protocol/messages_control.h"
 
 namespace leat::report {

@@ -5,8 +5,8 @@
 
 #include <filesystem>
 
+#include "base/bytes.h"
 #include "base/clock.h"
-#include "base/encoding/crc32c.h"
 #include "base/text.h"
 
 namespace leat::tensorboard {

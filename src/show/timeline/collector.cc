@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/recorder/spans_codec.h"
+#include "base/recorder/recorder.h"
 
 namespace leat::timeline {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/recorder/spans_codec.h"
+#include "base/recorder/recorder.h"
 
 namespace leat::timeline {
 namespace {

@@ -10,7 +10,6 @@
 #include "storage/checkpoint/shard.h"
 #include "storage/checkpoint/store.h"
 #include "storage/checkpoint/testing.h"
-#include "storage/checkpoint/variables.h"
 
 namespace leat::checkpoint {
 namespace {

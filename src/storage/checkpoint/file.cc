@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "base/exit_status.h"
-#include "storage/checkpoint/running_checksum.h"
 #include "storage/checkpoint/sync.h"
 
 namespace leat::checkpoint {

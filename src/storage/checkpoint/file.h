@@ -1,7 +1,12 @@
 // Files with synchronous writes. Every failure is a Status with the path and the system's message.
 #pragma once
 
+#include <xxhash.h>
+
+#include <algorithm>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -61,5 +66,30 @@ Status RemoveFolder(const std::string& path);
 Result<Bytes> ReadFile(const std::string& path, uint64_t limit);
 
 bool Exists(const std::string& path);
+
+// Checksum (base/bytes.h) of bytes that arrive in pieces. Thread-compatible.
+class RunningChecksum {
+ public:
+  RunningChecksum() : state_(XXH3_createState(), XXH3_freeState) { XXH3_64bits_reset(state_.get()); }
+  void Add(ByteView bytes) { XXH3_64bits_update(state_.get(), bytes.data(), bytes.size()); }
+  uint64_t value() const { return XXH3_64bits_digest(state_.get()); }
+
+ private:
+  std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state_;
+};
+
+// The checksum of the bytes from offset `begin` to `end`. `read(offset, piece)` fills pieces of `buffer`,
+// which must not be empty, and returns a Status.
+template <class Read>
+Result<uint64_t> ReadChecksum(uint64_t begin, uint64_t end, std::span<std::byte> buffer, const Read& read) {
+  RunningChecksum checksum;
+  for (uint64_t at = begin; at < end;) {
+    const auto piece = buffer.first(std::min<uint64_t>(buffer.size(), end - at));
+    LEAT_RETURN_IF_ERROR(read(at, piece));
+    checksum.Add(piece);
+    at += piece.size();
+  }
+  return checksum.value();
+}
 
 }  // namespace leat::checkpoint

@@ -14,7 +14,6 @@
 #include "base/fields/json.h"
 #include "compute/optim/moments.h"
 #include "storage/checkpoint/file.h"
-#include "storage/checkpoint/running_checksum.h"
 #include "storage/checkpoint/safetensors.h"
 #include "storage/checkpoint/store.h"
 
@@ -205,12 +204,6 @@ class FileSource final : public ShardSource {
   const uint64_t size_;
 };
 
-Result<std::unique_ptr<ShardSource>> OpenFile(const std::string& path) {
-  LEAT_ASSIGN_OR_RETURN(File file, File::Open(path, O_RDONLY));
-  LEAT_ASSIGN_OR_RETURN(const uint64_t size, file.Size());
-  return std::unique_ptr<ShardSource>(std::make_unique<FileSource>(std::move(file), size));
-}
-
 class Reader final : public ShardReader {
  public:
   explicit Reader(std::unique_ptr<ShardSource> source) : source_(std::move(source)), size_(source_->size()) {}
@@ -302,13 +295,10 @@ class Reader final : public ShardReader {
 
   Status ReadMetadata(Slice* slice) const {
     const std::string* about = Metadata("slice/" + std::to_string(slice->id.value));
-    if (about == nullptr) {
-      return Status(Code::kNotFound,
-                    source_->path() + ": slice " + std::to_string(slice->id.value) + " is missing");
-    }
     const std::string name = "slice " + std::to_string(slice->id.value);
-    LEAT_ASSIGN_OR_RETURN(const auto entry, fields::FromJson<SliceEntry>(
-                                                *about, source_->path() + ": " + name, Code::kDataLoss));
+    const std::string where = source_->path() + ": " + name;
+    if (about == nullptr) return {Code::kNotFound, where + " is missing"};
+    LEAT_ASSIGN_OR_RETURN(const auto entry, fields::FromJson<SliceEntry>(*about, where, Code::kDataLoss));
     slice->incarnation = entry.incarnation;
     slice->version = entry.version;
     slice->events = entry.events;
@@ -316,8 +306,7 @@ class Reader final : public ShardReader {
     if (ledger == nullptr) return Damaged(name + ": its ledger is missing");
     const std::optional<Bytes> bytes = FromHex(*ledger);
     if (!bytes) return Damaged(name + ": its ledger is not hexadecimal");
-    LEAT_ASSIGN_OR_RETURN(slice->ledger, fields::Decode<protocol::Ledger>(
-                                             *bytes, source_->path() + ": " + name + ": its ledger"));
+    LEAT_ASSIGN_OR_RETURN(slice->ledger, fields::Decode<protocol::Ledger>(*bytes, where + ": its ledger"));
     return {};
   }
 
@@ -398,8 +387,14 @@ Result<protocol::ManifestShard> WriteShard(const std::string& directory, uint64_
   return shard;
 }
 
+Result<std::unique_ptr<ShardSource>> ShardSource::Open(const std::string& path) {
+  LEAT_ASSIGN_OR_RETURN(File file, File::Open(path, O_RDONLY));
+  LEAT_ASSIGN_OR_RETURN(const uint64_t size, file.Size());
+  return std::unique_ptr<ShardSource>(std::make_unique<FileSource>(std::move(file), size));
+}
+
 Result<std::unique_ptr<ShardReader>> ShardReader::Open(const std::string& path, uint64_t checksum) {
-  LEAT_ASSIGN_OR_RETURN(auto source, OpenFile(path));
+  LEAT_ASSIGN_OR_RETURN(auto source, ShardSource::Open(path));
   return Open(std::move(source), checksum);
 }
 
@@ -427,7 +422,7 @@ Status CheckSize(const std::string& path, uint64_t bytes) {
 
 Status VerifyFile(const std::string& path, uint64_t bytes, uint64_t checksum) {
   LEAT_RETURN_IF_ERROR(CheckSize(path, bytes));
-  LEAT_ASSIGN_OR_RETURN(auto source, OpenFile(path));
+  LEAT_ASSIGN_OR_RETURN(auto source, ShardSource::Open(path));
   Reader reader(std::move(source));
   LEAT_RETURN_IF_ERROR(reader.ReadHead(checksum));
   return reader.VerifyData();

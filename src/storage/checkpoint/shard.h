@@ -39,12 +39,15 @@ Result<protocol::ManifestShard> WriteShard(const std::string& directory, uint64_
                                            Durability durability = Durability::kSynced,
                                            const ShardProgress& progress = {}, const std::string& name = "");
 
-// The bytes of a shard that is read from elsewhere. Thread-safe if ReadAt is.
+// The bytes of a shard, which may be elsewhere. Thread-safe if ReadAt is.
 class ShardSource {
  public:
+  // An opened file with the size that it has now. It stays readable after the file is renamed or removed.
+  static Result<std::unique_ptr<ShardSource>> Open(const std::string& path);
   virtual ~ShardSource() = default;
   virtual const std::string& path() const = 0;  // for messages
   virtual uint64_t size() const = 0;
+  // Fills all of `out`, which ends at size() or before.
   virtual Status ReadAt(uint64_t offset, std::span<std::byte> out) const = 0;
 };
 

@@ -20,7 +20,6 @@
 #include "storage/checkpoint/journal.h"
 #include "storage/checkpoint/manifest.h"
 #include "storage/checkpoint/shard.h"
-#include "storage/checkpoint/terms.h"
 
 namespace leat::checkpoint {
 namespace {
@@ -74,13 +73,6 @@ Result<Manifest> ReadManifestOf(const std::string& directory, uint64_t id) {
                                        manifest.directory + "'");
   }
   return manifest;
-}
-
-// Ids of the complete checkpoints, ascending.
-Result<std::vector<uint64_t>> CompleteCheckpoints(const std::string& directory) {
-  LEAT_ASSIGN_OR_RETURN(std::vector<uint64_t> ids, ListCheckpoints(directory));
-  std::erase_if(ids, [&](uint64_t id) { return !Exists(ManifestPath(directory, id)); });
-  return ids;
 }
 
 // The size of all files in it.
@@ -410,6 +402,12 @@ Result<std::vector<uint64_t>> ListCheckpoints(const std::string& directory, std:
   return ids;
 }
 
+Result<std::vector<uint64_t>> CompleteCheckpoints(const std::string& directory) {
+  LEAT_ASSIGN_OR_RETURN(std::vector<uint64_t> ids, ListCheckpoints(directory));
+  std::erase_if(ids, [&](uint64_t id) { return !Exists(ManifestPath(directory, id)); });
+  return ids;
+}
+
 Result<std::string> ReadJob(const std::string& directory) {
   const std::string path = directory + "/" + kJob;
   auto bytes = ReadFile(path, kMaxJob + 1024);
@@ -485,6 +483,42 @@ Result<IntactCheckpoint> Verify(const std::string& directory) {
   LEAT_ASSIGN_OR_RETURN(const std::string term, NewestTerm(directory));
   LEAT_RETURN_IF_ERROR(ReadJournal(term).status());
   return ReadIntact(directory);
+}
+
+Result<std::vector<std::vector<float>>> ReadVariables(const std::string& directory,
+                                                      const protocol::Manifest& manifest,
+                                                      const protocol::SliceTable& table) {
+  std::vector<std::vector<float>> variables;
+  for (const auto& variable : table.variables) {
+    variables.emplace_back(static_cast<size_t>(variable.shape.elements()));
+  }
+  const std::string path = directory + "/" + manifest.directory;
+  std::vector<bool> read(table.slices.size());
+  for (const auto& shard : manifest.shards) {
+    LEAT_ASSIGN_OR_RETURN(const auto reader, ShardReader::Open(path + "/" + shard.file, shard.checksum));
+    for (const auto& slice_incarnation : shard.slices) {
+      const uint32_t id = slice_incarnation.slice.value;
+      if (id >= table.slices.size()) {
+        return Status(Code::kFailedPrecondition, path + ": has slice " + std::to_string(id) +
+                                                     ", the job has " + std::to_string(table.slices.size()));
+      }
+      const auto& spec = table.slices[id];
+      const auto out = std::span(variables[spec.variable]).subspan(spec.begin, spec.elements());
+      LEAT_RETURN_IF_ERROR(reader->ReadValues(table, slice_incarnation.slice, out));
+      read[id] = true;
+    }
+  }
+  for (size_t id = 0; id < read.size(); ++id) {
+    if (!read[id]) return Status(Code::kDataLoss, path + ": slice " + std::to_string(id) + " is in no shard");
+  }
+  return variables;
+}
+
+Result<NewestVariables> ReadNewestVariables(const std::string& directory, const protocol::SliceTable& table) {
+  LEAT_ASSIGN_OR_RETURN(const IntactCheckpoint newest, ReadIntact(directory));
+  if (!newest.manifest) return Status(Code::kNotFound, directory + ": there is no complete checkpoint");
+  LEAT_ASSIGN_OR_RETURN(auto variables, ReadVariables(directory, *newest.manifest, table));
+  return NewestVariables{std::move(variables), UsedInstead(newest)};
 }
 
 }  // namespace leat::checkpoint

@@ -4,7 +4,7 @@
 //     lock                          held by the process that owns the directory
 //     job.yaml                      the resolved job
 //     run                           a random number that this directory's coordinators and members share
-//     term-000001/journal           the coordinator's decisions since the oldest kept checkpoint (terms.h)
+//     term-000001/journal           the coordinator's decisions since the oldest kept checkpoint (journal.h)
 //     checkpoint-000007/
 //       shard-<node>.safetensors    one server's slices: values, optimizer slots, and, in its metadata, their
 //                                   versions and ledgers
@@ -125,6 +125,8 @@ std::string CheckpointName(uint64_t id);  // "checkpoint-000007"
 std::optional<uint64_t> CheckpointId(std::string_view name);
 // Ids of the checkpoints in a directory whose names end in `suffix`, ascending.
 Result<std::vector<uint64_t>> ListCheckpoints(const std::string& directory, std::string_view suffix = "");
+// The complete ones: those with a manifest, ascending.
+Result<std::vector<uint64_t>> CompleteCheckpoints(const std::string& directory);
 inline constexpr const char* kManifestName = "manifest.json";
 
 // The functions below only read and take no lock. The newest complete checkpoint of a job's directory, by its
@@ -140,5 +142,18 @@ Status VerifyCheckpoint(const std::string& directory, uint64_t id);
 // Reads the job, the journal, and checkpoints as ReadIntact: kDataLoss with path and values if nothing can be
 // resumed.
 Result<IntactCheckpoint> Verify(const std::string& directory);
+
+// All variables of a complete checkpoint, row-major, for evaluation and export. `directory` is the job's.
+Result<std::vector<std::vector<float>>> ReadVariables(const std::string& directory,
+                                                      const protocol::Manifest& manifest,
+                                                      const protocol::SliceTable& table);
+
+struct NewestVariables {
+  std::vector<std::vector<float>> variables;
+  std::string warning;  // UsedInstead; empty if the newest checkpoint is intact
+};
+// All variables of the newest checkpoint that is not damaged. kNotFound if there is no complete checkpoint,
+// kDataLoss if all are damaged.
+Result<NewestVariables> ReadNewestVariables(const std::string& directory, const protocol::SliceTable& table);
 
 }  // namespace leat::checkpoint

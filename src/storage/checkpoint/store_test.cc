@@ -1,6 +1,5 @@
 #include "storage/checkpoint/store.h"
 #include "storage/checkpoint/shard.h"
-#include "storage/checkpoint/variables.h"
 
 #include <fcntl.h>
 #include <sched.h>

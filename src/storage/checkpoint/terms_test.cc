@@ -1,4 +1,3 @@
-#include "storage/checkpoint/terms.h"
 
 #include <fcntl.h>
 

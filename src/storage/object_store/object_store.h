@@ -13,9 +13,8 @@
 #include "base/metrics/metrics.h"
 #include "base/status.h"
 #include "net/http_client/http_client.h"
-#include "storage/object_store/retry.h"
+#include "storage/object_store/replies.h"
 #include "storage/object_store/settings.h"
-#include "storage/object_store/xml.h"
 
 namespace leat::object_store {
 

@@ -10,13 +10,12 @@
 #include <span>
 #include <utility>
 
-#include "base/encoding/crc32c.h"
+#include "base/bytes.h"
 #include "base/encoding/printable.h"
 #include "base/text.h"
 #include "base/threads/thread.h"
 #include "storage/object_store/credentials.h"
 #include "storage/object_store/object_store.h"
-#include "storage/object_store/sigv4.h"
 
 namespace leat::object_store {
 namespace {

@@ -71,8 +71,8 @@ class S3Test : public ::testing::Test {
     return std::move(*store);
   }
   static std::string HeaderOf(const HttpClient::Request& request, const std::string& name) {
-    for (const auto& [its, value] : request.headers)
-      if (its == name) return value;
+    for (const auto& [key, value] : request.headers)
+      if (key == name) return value;
     return "";
   }
   uint64_t Metric(const std::string& what) {

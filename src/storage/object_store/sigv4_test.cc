@@ -1,5 +1,5 @@
 // The values are AWS's published examples of Signature Version 4 for S3.
-#include "storage/object_store/sigv4.h"
+#include "storage/object_store/credentials.h"
 
 #include <gtest/gtest.h>
 

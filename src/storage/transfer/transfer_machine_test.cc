@@ -1,4 +1,4 @@
-#include "storage/transfer/transfer_machine.h"
+#include "storage/transfer/client.h"
 
 #include <gtest/gtest.h>
 

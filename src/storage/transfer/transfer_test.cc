@@ -7,8 +7,9 @@
 #include <utility>
 
 #include "base/testing.h"
-#include "net/fault.h"
+#include "net/fault/testing.h"
 #include "net/frames/frame.h"
+#include "net/inproc/testing.h"
 #include "net/testing.h"
 #include "net/transports.h"
 #include "storage/transfer/client.h"
@@ -28,6 +29,7 @@ struct TransferKind {
 class MemoryContent final : public Content {
  public:
   explicit MemoryContent(Bytes bytes) : bytes_(std::move(bytes)) {}
+  const std::string& path() const override { return path_; }
   uint64_t size() const override { return bytes_.size(); }
   Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
     std::copy_n(bytes_.begin() + static_cast<ptrdiff_t>(offset), out.size(), out.begin());
@@ -35,6 +37,7 @@ class MemoryContent final : public Content {
   }
 
  private:
+  const std::string path_ = "memory";
   const Bytes bytes_;
 };
 
@@ -93,9 +96,9 @@ TEST_P(TransferTest, ReadsRangesOfPublishedFiles) {
     std::ofstream out(dir.path() + "/file", std::ios::binary);
     out.write(reinterpret_cast<const char*>(content.data()), static_cast<std::streamsize>(content.size()));
   }
-  auto file = FileContent::Open(dir.path() + "/file");
+  auto file = Content::Open(dir.path() + "/file");
   ASSERT_TRUE(file.ok()) << file.status().ToString();
-  service->Publish("any name/of the owner", *file);
+  service->Publish("any name/of the owner", std::move(*file));
   Client client(service->address(), Maker());
   const auto size = client.Size("any name/of the owner");
   ASSERT_TRUE(size.ok()) << size.status().ToString();
@@ -245,8 +248,7 @@ TEST_P(TransferTest, ADamagedChunkIsNotTaken) {
     std::vector<ByteView> payload;
     if (request.op == wire::TransferOp::kWrite) payload.emplace_back(content);
     const size_t before = recorder.messages.size();
-    connection->Send(static_cast<uint8_t>(wire::FrameType::kTransferRequest), fields::Encode(request),
-                     payload);
+    connection->Send(wire::FrameType::kTransferRequest, fields::Encode(request), payload);
     EXPECT_TRUE(net::testing::RunUntil(loop, [&] { return recorder.messages.size() > before; }));
     const auto reply = fields::Decode<wire::TransferReply>(recorder.messages.back().header, "reply");
     return reply.ok() ? reply->status.code() : reply.status().code();
@@ -285,16 +287,15 @@ class DamagingService final : public net::Receiver {
   const std::string& address() const { return address_; }
 
  private:
-  Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t, ByteView header,
-                                                     uint64_t) override {
+  net::Places OnHeader(net::Connection&, uint8_t, ByteView header, uint64_t) override {
     LEAT_ASSIGN_OR_RETURN(request_, fields::Decode<wire::TransferRequest>(header, "request"));
-    return std::vector<std::span<std::byte>>();
+    return net::Spans();
   }
   void OnMessage(net::Connection& connection) override {
     const ByteView piece = ByteView(content_).subspan(request_.offset, request_.bytes);
     wire::TransferReply reply{.sequence = request_.sequence, .position = content_.size()};
     reply.checksum = Checksum(piece) + (std::exchange(damages_, false) ? 1 : 0);
-    connection.Send(static_cast<uint8_t>(wire::FrameType::kTransferReply), fields::Encode(reply), {piece});
+    connection.Send(wire::FrameType::kTransferReply, fields::Encode(reply), {piece});
   }
   void OnClosed(net::Connection&, const Status&) override {}
 
@@ -330,7 +331,7 @@ TEST_P(TransferTest, APeerThatReadsNoRepliesLosesItsConnection) {
   ASSERT_NE(connection, nullptr);
   for (uint64_t i = 0; i < 200; ++i) {
     const wire::TransferRequest request{.sequence = i, .name = "a", .bytes = wire::kMaxTransferBytes};
-    connection->Send(static_cast<uint8_t>(wire::FrameType::kTransferRequest), fields::Encode(request), {});
+    connection->Send(wire::FrameType::kTransferRequest, fields::Encode(request), {});
   }
   ASSERT_TRUE(net::testing::RunUntil(loop, [&] { return recorder.closed.has_value(); }));
   EXPECT_LT(recorder.messages.size(), 200u);

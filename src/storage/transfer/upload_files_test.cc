@@ -1,4 +1,4 @@
-#include "storage/transfer/upload_files.h"
+#include "storage/transfer/service.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <cctype>
 #include <span>
 
-#include "base/config/config_text.h"
+#include "base/config/config.h"
 #include "base/text.h"
 #include "stream/csv/split.h"
 #include "stream/decode/decoder.h"
@@ -64,7 +64,7 @@ std::string YamlText(std::string_view text) {
   };
   const bool begins = !text.empty() && text[0] != '-' && text[0] != '.';
   if (begins && std::ranges::all_of(text, plain) && !IsMissing(text)) return std::string(text);
-  return config_text::DoubleQuoted(text);
+  return DoubleQuoted(text);
 }
 
 void TextHint::See(const DecodedRows::DeadLetter& letter) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/testing.h"
 #include "stream/memory_source.h"
 #include "stream/testing.h"
 

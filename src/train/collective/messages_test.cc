@@ -1,4 +1,4 @@
-#include "train/collective/messages.h"
+#include "train/collective/port.h"
 
 #include <gtest/gtest.h>
 

@@ -64,8 +64,7 @@ struct Chain {
 
 class MpiAllReduce final : public AllReduce, private net::Pollable {
  public:
-  MpiAllReduce(net::Loop& loop, const LeatMpiModule& mpi, MpiOptions options,
-               std::function<void(const Status&)> formed)
+  MpiAllReduce(net::Loop& loop, const LeatMpiModule& mpi, MpiOptions options, net::Done formed)
       : loop_(loop),
         mpi_(&mpi),
         options_(std::move(options)),
@@ -97,7 +96,7 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
     *guard_off_ = true;
   }
 
-  void Start(Bucket bucket, std::function<void(const Status&)> done) override {
+  void Start(Bucket bucket, net::Done done) override {
     const uint64_t index = next_++;
     LEAT_CHECK(bucket.data.size() % bucket.reduce.element_bytes == 0);
     LEAT_CHECK(bucket.order == Order::kAny || rank_ > 0 || !bucket.lanes.empty());
@@ -132,10 +131,10 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
 
  private:
   struct Running {
-    Running(net::Loop& loop, Bucket its_bucket, std::function<void(const Status&)> its_done)
+    Running(net::Loop& loop, Bucket its_bucket, net::Done its_done)
         : bucket(std::move(its_bucket)), done(std::move(its_done)), started(loop.Now()), busy_poll(loop) {}
     Bucket bucket;
-    std::function<void(const Status&)> done;
+    net::Done done;
     const Time started;
     const net::Loop::BusyPoll busy_poll;
     int64_t request = -1;
@@ -174,7 +173,7 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
     if (formed_) std::exchange(formed_, nullptr)(Status());
   }
 
-  void PostDone(std::function<void(const Status&)> done, Status status) {
+  void PostDone(net::Done done, Status status) {
     loop_.Post([here = here_, done = std::move(done), status = std::move(status)] {
       if (*here) done(status);
     });
@@ -390,7 +389,7 @@ class MpiAllReduce final : public AllReduce, private net::Pollable {
   const MpiOptions options_;
   const uint32_t rank_, members_;
   int exit_status_;
-  std::function<void(const Status&)> formed_;
+  net::Done formed_;
   uint64_t timer_ = 0;
   bool listening_ = false;  // MPI is initialized and polled
   uint64_t next_ = 0;
@@ -446,7 +445,7 @@ Result<const LeatMpiModule*> LoadMpi(const std::string& path) {
 }
 
 std::unique_ptr<AllReduce> MakeMpiAllReduce(net::Loop& loop, const LeatMpiModule& mpi, MpiOptions options,
-                                            std::function<void(const Status&)> formed) {
+                                            net::Done formed) {
   return std::make_unique<MpiAllReduce>(loop, mpi, std::move(options), std::move(formed));
 }
 

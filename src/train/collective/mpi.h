@@ -13,7 +13,7 @@
 #include <string>
 
 #include "base/clock.h"
-#include "net/loop.h"
+#include "net/transport.h"
 #include "protocol/messages_control.h"
 #include "train/collective/all_reduce.h"
 
@@ -49,6 +49,6 @@ struct MpiOptions {
 // started after ok. Once per process; `loop` and `mpi` must outlive it. Normal destruction waits for the
 // other members. After a failure, during a bucket, or before the group is formed, destruction ends the job.
 std::unique_ptr<AllReduce> MakeMpiAllReduce(net::Loop& loop, const LeatMpiModule& mpi, MpiOptions options,
-                                            std::function<void(const Status&)> formed);
+                                            net::Done formed);
 
 }  // namespace leat::collective

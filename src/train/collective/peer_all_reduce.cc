@@ -71,8 +71,7 @@ bool OneShotPays(const std::vector<std::string>& addresses) {
 }
 
 std::unique_ptr<AllReduce> MakePeerAllReduce(net::Loop& loop, net::Transport& transport, Port& port,
-                                             ProcessGroupOptions group,
-                                             std::function<void(const Status&)> formed,
+                                             ProcessGroupOptions group, net::Done formed,
                                              uint64_t model_bytes) {
   PeerOptions options;
   options.exchange_bytes = ExchangeBytes(group.addresses);
@@ -84,7 +83,7 @@ std::unique_ptr<AllReduce> MakePeerAllReduce(net::Loop& loop, net::Transport& tr
 }
 
 PeerAllReduce::PeerAllReduce(net::Loop& loop, net::Transport& transport, Port& port, PeerOptions options,
-                             std::function<void(const Status&)> formed)
+                             net::Done formed)
     : loop_(loop),
       options_(std::move(options)),
       formed_(std::move(formed)),
@@ -133,7 +132,7 @@ PeerAllReduce::Running* PeerAllReduce::Find(uint64_t index) {
 
 // ---- buckets
 
-void PeerAllReduce::Start(Bucket bucket, std::function<void(const Status&)> done) {
+void PeerAllReduce::Start(Bucket bucket, net::Done done) {
   const uint64_t index = next_++;
   const ReduceOp& reduce = bucket.reduce;
   LEAT_CHECK(reduce.combine != nullptr && bucket.data.size() % reduce.element_bytes == 0);
@@ -318,8 +317,7 @@ Status PeerAllReduce::CheckEarly(uint32_t peer, const PieceHeader& piece, uint64
   return {};
 }
 
-Result<std::vector<std::span<std::byte>>> PeerAllReduce::OnPieceHeader(uint32_t peer, ByteView header,
-                                                                       uint64_t payload_bytes) {
+net::Places PeerAllReduce::OnPieceHeader(uint32_t peer, ByteView header, uint64_t payload_bytes) {
   LEAT_ASSIGN_OR_RETURN(const PieceHeader piece, fields::Decode<PieceHeader>(header, "piece of a bucket"));
   const Hop hop{peer, piece.phase, piece.piece};
   Arriving& arriving = arriving_[peer];
@@ -521,7 +519,7 @@ void PeerAllReduce::OnEnded(const Status& why) {
     std::exchange(formed_, nullptr)(why);
     if (!*here) return;
   }
-  std::vector<Done> failing;
+  std::vector<net::Done> failing;
   for (auto& [index, running] : std::exchange(running_, {})) failing.push_back(std::move(running.done));
   for (auto& done : std::exchange(failing_, {})) failing.push_back(std::move(done));
   for (auto& done : failing) {

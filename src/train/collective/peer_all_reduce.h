@@ -54,10 +54,10 @@ class PeerAllReduce final : public AllReduce, private ProcessGroup::User {
   // Forms the group. `formed` is called once, from the loop, with ok or the reason for failure; buckets may
   // be started after ok. `loop`, `transport` and `port` must outlive this.
   PeerAllReduce(net::Loop& loop, net::Transport& transport, Port& port, PeerOptions options,
-                std::function<void(const Status&)> formed);
+                net::Done formed);
   ~PeerAllReduce() override;
 
-  void Start(Bucket bucket, std::function<void(const Status&)> done) override;
+  void Start(Bucket bucket, net::Done done) override;
   void Abort(Status why) override;
   bool supports_gather_only() const override { return options_.one_shot; }
   Result<std::vector<ByteView>> Contributions() override;
@@ -68,7 +68,6 @@ class PeerAllReduce final : public AllReduce, private ProcessGroup::User {
   std::optional<uint32_t> unreachable() const override { return group_.unreachable(); }
 
  private:
-  using Done = std::function<void(const Status&)>;
   // Uninitialized memory, kept for the next piece.
   struct Memory {
     std::unique_ptr<std::byte[]> data;
@@ -82,7 +81,7 @@ class PeerAllReduce final : public AllReduce, private ProcessGroup::User {
     const std::byte* data() const { return seen != nullptr ? seen : memory.data.get(); }
   };
   struct Running {
-    Running(net::Loop& loop, uint64_t its_index, Bucket its_bucket, Done its_done,
+    Running(net::Loop& loop, uint64_t its_index, Bucket its_bucket, net::Done its_done,
             const protocol::ReduceShape& shape, uint32_t rank)
         : index(its_index),
           bucket(std::move(its_bucket)),
@@ -92,7 +91,7 @@ class PeerAllReduce final : public AllReduce, private ProcessGroup::User {
           busy_poll(loop) {}
     const uint64_t index;
     Bucket bucket;
-    Done done;
+    net::Done done;
     protocol::Reduction reduction;
     Time since;  // it started, or a slow member was last waited for
     const net::Loop::BusyPoll busy_poll;
@@ -111,8 +110,7 @@ class PeerAllReduce final : public AllReduce, private ProcessGroup::User {
     BufferedPiece buffered_piece;  // no memory: received in place
   };
 
-  Result<std::vector<std::span<std::byte>>> OnPieceHeader(uint32_t peer, ByteView header,
-                                                          uint64_t payload_bytes) override;
+  net::Places OnPieceHeader(uint32_t peer, ByteView header, uint64_t payload_bytes) override;
   bool OnPieceView(uint32_t peer, ByteView payload) override;
   void OnPiece(uint32_t peer) override;
   void OnControl(uint32_t peer, MessageType type, ByteView header) override;
@@ -140,7 +138,7 @@ class PeerAllReduce final : public AllReduce, private ProcessGroup::User {
 
   net::Loop& loop_;
   const PeerOptions options_;
-  std::function<void(const Status&)> formed_;
+  net::Done formed_;
   uint64_t next_ = 0;  // bucket
   std::map<uint64_t, Running> running_;
   std::map<uint32_t, Arriving> arriving_;
@@ -152,7 +150,7 @@ class PeerAllReduce final : public AllReduce, private ProcessGroup::User {
   // Contributions to the gather_only bucket that is not released: this member's and the others'.
   std::optional<ByteView> own_;
   std::vector<BufferedPiece> others_;
-  std::vector<Done> failing_;  // buckets started after the end, to be failed
+  std::vector<net::Done> failing_;  // buckets started after the end, to be failed
   bool stopped_ = false;
   std::optional<Status> ended_;
   uint64_t timer_ = 0;
@@ -163,8 +161,7 @@ class PeerAllReduce final : public AllReduce, private ProcessGroup::User {
 // The all-reduce of a job's members: a PeerAllReduce with sizes and paths chosen by their addresses.
 // `model_bytes`: size of the model's parameters, which bounds what a peer that is a step ahead can send.
 std::unique_ptr<AllReduce> MakePeerAllReduce(net::Loop& loop, net::Transport& transport, Port& port,
-                                             ProcessGroupOptions group,
-                                             std::function<void(const Status&)> formed,
+                                             ProcessGroupOptions group, net::Done formed,
                                              uint64_t model_bytes = 0);
 
 }  // namespace leat::collective

@@ -131,7 +131,7 @@ TEST(AllReduceTest, BucketsInSharedMemory) {
         Together bucket(cluster);
         bucket.Fill(elements, elements + from);
         std::vector<Buffer> memories;
-        std::vector<std::span<std::byte>> places;
+        net::Spans places;
         for (size_t rank = 0; rank < members; ++rank) {
           const Buffer& memory =
               memories.emplace_back(net::MakeSharedBuffer((elements + from) * sizeof(float)));

@@ -3,10 +3,31 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/fields/codec.h"
+#include "base/fields/description.h"
 #include "net/frames/frame.h"
 #include "protocol/allreduce/peer_connections.h"
+#include "protocol/allreduce/training_state.h"
+#include "protocol/messages_data.h"
 
 namespace leat::collective {
+
+// ---- messages
+
+Status Check(const AbortMessage& message) {
+  return message.why.ok() ? Status(Code::kDataLoss, "why is no error") : Status();
+}
+
+wire::Port MemberPort() {
+  // The state that a member sends the others is in no frame of its own (train/step/step_reducer.h). Pushes
+  // are those of followers.
+  return {
+      wire::PortKind::kMember,
+      fields::HashOf<Greet, PieceHeader, BucketHeader, Alive, AbortMessage, protocol::TrainingState::Header,
+                     protocol::PartitionLedger, protocol::PushRequest, protocol::PushReply>()};
+}
+
+// ---- the port
 
 using protocol::CallVerdict;
 using protocol::JudgeCall;
@@ -41,22 +62,19 @@ std::list<Port::Caller>::iterator Port::Find(const Channel& channel) {
   return std::ranges::find_if(callers_, [&](const Caller& c) { return c.channel.get() == &channel; });
 }
 
-Result<std::vector<std::span<std::byte>>> Port::OnHeader(Channel& channel, uint8_t type, ByteView header,
-                                                         uint64_t payload_bytes) {
+net::Places Port::OnHeader(Channel& channel, uint8_t type, ByteView header, uint64_t payload_bytes) {
   const auto caller = Find(channel);
-  if (!caller->greeted && type == static_cast<uint8_t>(wire::FrameType::kPush))
-    return OnFollower(caller, header, payload_bytes);
+  if (!caller->greeted && type == wire::FrameType::kPush) return OnFollower(caller, header, payload_bytes);
   // A greeting member waits for an answer.
   if (caller->greeted || type != static_cast<uint8_t>(MessageType::kGreet) || payload_bytes != 0)
     return Status(Code::kDataLoss, "the first message is not a greeting of a group");
   if (!channel.connection->peer_roles().Has(net::CertificateRole::kWorker))
     return Status(Code::kPermissionDenied, "only workers may join a group");
   LEAT_ASSIGN_OR_RETURN(caller->greet, fields::Decode<Greet>(header, "greeting"));
-  return std::vector<std::span<std::byte>>{};
+  return net::Spans{};
 }
 
-Result<std::vector<std::span<std::byte>>> Port::OnFollower(std::list<Caller>::iterator caller,
-                                                           ByteView header, uint64_t payload_bytes) {
+net::Places Port::OnFollower(std::list<Caller>::iterator caller, ByteView header, uint64_t payload_bytes) {
   Channel& channel = *caller->channel;
   if (!channel.connection->peer_roles().Has(net::CertificateRole::kServe))
     return Status(Code::kPermissionDenied, "only a serve member may follow the parameters");
@@ -65,8 +83,7 @@ Result<std::vector<std::span<std::byte>>> Port::OnFollower(std::list<Caller>::it
   auto taken = std::move(caller->channel);
   callers_.erase(caller);
   take_follower_(std::move(taken));
-  return channel.owner->OnHeader(channel, static_cast<uint8_t>(wire::FrameType::kPush), header,
-                                 payload_bytes);
+  return channel.owner->OnHeader(channel, wire::FrameType::kPush, header, payload_bytes);
 }
 
 void Port::OnMessage(Channel& channel) {
@@ -85,3 +102,8 @@ void Port::OnClosed(Channel& channel, const Status& /*why*/) {
 }
 
 }  // namespace leat::collective
+
+namespace leat {
+LEAT_CODECS(protocol::Greet, collective::PieceHeader, collective::BucketHeader, collective::Alive,
+            collective::AbortMessage);
+}

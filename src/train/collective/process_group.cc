@@ -95,8 +95,7 @@ void ProcessGroup::Dial(uint32_t peer, ChannelKind kind) {
                        if (connection.ok()) {
                          Channel& mine = *PairWith(peer)->channels[Index(kind)];
                          mine.connection = std::move(*connection);
-                         mine.Send(static_cast<uint8_t>(MessageType::kGreet),
-                                   fields::Encode(connections_.MyGreet(kind)));
+                         mine.Send(MessageType::kGreet, fields::Encode(connections_.MyGreet(kind)));
                        } else if (connection.status().code() == Code::kUnavailable) {
                          loop_.After(kRedial, [this, here, peer, kind] {
                            if (*here && Forming()) Dial(peer, kind);
@@ -112,7 +111,7 @@ void ProcessGroup::Dial(uint32_t peer, ChannelKind kind) {
 void ProcessGroup::Take(const Greet& greet, std::unique_ptr<Channel> channel) {
   if (!connections_.Accept(greet)) return;
   channel->owner = this;
-  channel->Send(static_cast<uint8_t>(MessageType::kGreet), fields::Encode(connections_.MyGreet(greet.kind)));
+  channel->Send(MessageType::kGreet, fields::Encode(connections_.MyGreet(greet.kind)));
   PairWith(greet.rank)->channels[Index(greet.kind)] = std::move(channel);
   if (formed()) Formed();
 }
@@ -124,8 +123,7 @@ void ProcessGroup::Formed() {
 
 // ---- messages
 
-void ProcessGroup::SendPiece(uint32_t peer, Bytes header, ByteView payload,
-                             std::function<void(const Status&)> done) {
+void ProcessGroup::SendPiece(uint32_t peer, Bytes header, ByteView payload, net::Done done) {
   LEAT_CHECK(formed());
   PairWith(peer)->channels[0]->connection->Send(static_cast<uint8_t>(MessageType::kPiece), std::move(header),
                                                 {payload}, std::move(done));
@@ -135,7 +133,7 @@ void ProcessGroup::SendControl(uint32_t peer, MessageType type, Bytes header) {
   Pair* pair = PairWith(peer);
   if (pair == nullptr || pair->channels[1] == nullptr || !connections_.greeted(peer, ChannelKind::kControl))
     return;
-  pair->channels[1]->Send(static_cast<uint8_t>(type), std::move(header));
+  pair->channels[1]->Send(type, std::move(header));
 }
 
 void ProcessGroup::HoldView(uint32_t peer) {
@@ -147,8 +145,7 @@ void ProcessGroup::ReleaseView(uint32_t peer) {
   if (pair->channels[0] != nullptr) pair->channels[0]->connection->ReleaseViews(1);
 }
 
-Result<std::vector<std::span<std::byte>>> ProcessGroup::OnHeader(Channel& channel, uint8_t type,
-                                                                 ByteView header, uint64_t payload_bytes) {
+net::Places ProcessGroup::OnHeader(Channel& channel, uint8_t type, ByteView header, uint64_t payload_bytes) {
   const auto [pair, kind] = Find(channel);
   const bool greeting = type == static_cast<uint8_t>(MessageType::kGreet);
   if (pair == nullptr || greeting == connections_.greeted(pair->peer, kind))
@@ -168,7 +165,7 @@ Result<std::vector<std::span<std::byte>>> ProcessGroup::OnHeader(Channel& channe
   }
   control_ = static_cast<MessageType>(type);
   control_header_.assign(header.begin(), header.end());
-  return std::vector<std::span<std::byte>>{};
+  return net::Spans{};
 }
 
 bool ProcessGroup::OnView(Channel& channel, ByteView payload) {

@@ -12,8 +12,6 @@
 
 #include "net/transport.h"
 #include "protocol/allreduce/peer_connections.h"
-#include "train/collective/channel.h"
-#include "train/collective/messages.h"
 #include "train/collective/port.h"
 
 namespace leat::collective {
@@ -32,8 +30,7 @@ class ProcessGroup final : private Channel::Owner {
     // Called once, unless the group ends first.
     virtual void OnFormed() = 0;
     // As net::Receiver::OnHeader, for data from that peer.
-    virtual Result<std::vector<std::span<std::byte>>> OnPieceHeader(uint32_t peer, ByteView header,
-                                                                    uint64_t payload_bytes) = 0;
+    virtual net::Places OnPieceHeader(uint32_t peer, ByteView header, uint64_t payload_bytes) = 0;
     // As net::Receiver::OnView, for the whole payload. OnPiece follows.
     virtual bool OnPieceView(uint32_t peer, ByteView payload) = 0;
     virtual void OnPiece(uint32_t peer) = 0;
@@ -64,7 +61,7 @@ class ProcessGroup final : private Channel::Owner {
   std::optional<uint32_t> unreachable() const { return unreachable_; }
 
   // Sends to a connected peer (protocol::ReducePeers), as net::Connection::Send.
-  void SendPiece(uint32_t peer, Bytes header, ByteView payload, std::function<void(const Status&)> done);
+  void SendPiece(uint32_t peer, Bytes header, ByteView payload, net::Done done);
   void SendControl(uint32_t peer, MessageType type, Bytes header);
   // As net::Connection's, for pieces from that peer.
   void HoldView(uint32_t peer);
@@ -89,8 +86,7 @@ class ProcessGroup final : private Channel::Owner {
   std::string Name(uint32_t rank) const;
   void Halt();
 
-  Result<std::vector<std::span<std::byte>>> OnHeader(Channel& channel, uint8_t type, ByteView header,
-                                                     uint64_t payload_bytes) override;
+  net::Places OnHeader(Channel& channel, uint8_t type, ByteView header, uint64_t payload_bytes) override;
   bool OnView(Channel& channel, ByteView payload) override;
   void OnMessage(Channel& channel) override;
   void OnSilence(Channel& channel, bool silent) override;

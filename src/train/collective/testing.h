@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "net/fault.h"
+#include "net/fault/testing.h"
+#include "net/inproc/testing.h"
 #include "net/testing.h"
 #include "net/transports.h"
 #include "train/collective/peer_all_reduce.h"

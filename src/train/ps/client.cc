@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "net/frames/frame.h"
-#include "train/ps/server_link.h"
 
 namespace leat::ps {
 
@@ -20,9 +19,8 @@ class Client::ServerConnection final : public ServerLink {
   }
 
  private:
-  Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t type, ByteView header,
-                                                     uint64_t payload_bytes) override {
-    if (type != static_cast<uint8_t>(wire::FrameType::kPushReply)) {
+  net::Places OnHeader(net::Connection&, uint8_t type, ByteView header, uint64_t payload_bytes) override {
+    if (type != wire::FrameType::kPushReply) {
       return Status(Code::kDataLoss,
                     "unexpected frame type " + std::to_string(type) + ": a worker takes push replies only");
     }
@@ -35,7 +33,7 @@ class Client::ServerConnection final : public ServerLink {
       return Status(Code::kDataLoss, "a reply for " + std::to_string(reply->slices.size()) +
                                          " slices to a push of " + std::to_string(request_->slices.size()));
     }
-    std::vector<std::span<std::byte>> segments;
+    net::Spans segments;
     uint64_t total = 0;
     for (size_t i = 0; i < reply->slices.size(); ++i) {
       if (reply->slices[i].slice != request_->slices[i].slice)
@@ -75,8 +73,8 @@ class Client::ServerConnection final : public ServerLink {
       }
     }
     if (!payload.empty()) lent_ = std::make_shared<Buffer>(client_.parameters_->gradient_buffer());
-    connection().Send(static_cast<uint8_t>(wire::FrameType::kPush), fields::Encode(*request_),
-                      std::move(payload), [held = lent_](const Status&) {});
+    connection().Send(wire::FrameType::kPush, fields::Encode(*request_), std::move(payload),
+                      [held = lent_](const Status&) {});
   }
 
   void OnConnected() override {
@@ -104,19 +102,6 @@ class Client::ServerConnection final : public ServerLink {
   std::shared_ptr<Buffer> lent_;
   protocol::PushReply reply_;
 };
-
-Client::Client(net::Transport& transport, protocol::Parameters& parameters, Events events,
-               Duration connect_deadline)
-    : transport_(transport),
-      parameters_(&parameters),
-      events_(std::move(events)),
-      connect_deadline_(connect_deadline) {}
-
-Client::Client(net::Transport& transport, Events events, Duration connect_deadline)
-    : transport_(transport),
-      parameters_(nullptr),
-      events_(std::move(events)),
-      connect_deadline_(connect_deadline) {}
 
 Client::~Client() {
   for (auto& [node, server_connection] : connections_) server_connection->Detach();

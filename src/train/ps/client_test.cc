@@ -505,7 +505,7 @@ TEST_P(MaliciousServerTest, IsDisconnectedAndReportedOnce) {
     MakeClient(table);
     Send(Pull(), kServer, (*listening)->address());
     ASSERT_TRUE(Run([&] { return liar.messages.size() == 1; })) << lie.name;
-    uint8_t type = static_cast<uint8_t>(wire::FrameType::kPushReply);
+    uint8_t type = wire::FrameType::kPushReply;
     PushReply reply{.sequence = last_sequence, .generation = Generation(3)};
     for (const SliceId slice : AllSlices(table))
       reply.slices.push_back({slice, SliceOutcome::kPulled, true, testing::kIncarnation, 0});
@@ -537,8 +537,7 @@ TEST_P(MaliciousServerTest, AnUnrequestedReplyEndsOnlyItsConnection) {
   ASSERT_TRUE(Run([&] { return liars.size() == 1 && liars[0].messages.size() == 1; }));
   PushReply reply{.sequence = last_sequence};
   reply.slices.push_back({SliceId(0), SliceOutcome::kNotHere, false, testing::kIncarnation, 0});
-  for (int i = 0; i < 2; ++i)
-    connections[0]->Send(static_cast<uint8_t>(wire::FrameType::kPushReply), fields::Encode(reply), {});
+  for (int i = 0; i < 2; ++i) connections[0]->Send(wire::FrameType::kPushReply, fields::Encode(reply), {});
   ASSERT_TRUE(Run([&] { return liars[0].closed.has_value(); }));
   Settle();
   EXPECT_EQ(replies.size(), 1u);

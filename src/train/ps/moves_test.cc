@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "net/frames/frame.h"
-#include "net/frames/move.h"
+#include "net/frames/messages.h"
 #include "train/ps/testing.h"
 
 namespace leat::ps {
@@ -118,9 +118,9 @@ class MovesPeer final : public Peer {
   }
   int answers() const { return answers_; }
 
-  Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t, ByteView, uint64_t) override {
+  net::Places OnHeader(net::Connection&, uint8_t, ByteView, uint64_t) override {
     ++answers_;
-    return std::vector<std::span<std::byte>>();
+    return net::Spans();
   }
 
  private:

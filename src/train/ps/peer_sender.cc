@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "net/frames/frame.h"
-#include "net/frames/move.h"
-#include "train/ps/server_link.h"
+#include "net/frames/messages.h"
+#include "train/ps/client.h"
 
 namespace leat::ps {
 
@@ -46,8 +46,8 @@ class PeerSender::MoveLink final : public ServerLink {
                                      .saved = moved.saved,
                                      .state_bytes = state->size()};
       sender_.bytes_moved_ += state->size() + slice.memory.size();
-      connection().Send(static_cast<uint8_t>(wire::FrameType::kMove), fields::Encode(header),
-                        {*state, slice.memory.bytes()}, [state, held = moved.slice](const Status&) {});
+      connection().Send(wire::FrameType::kMove, fields::Encode(header), {*state, slice.memory.bytes()},
+                        [state, held = moved.slice](const Status&) {});
     }
     sent_ = true;
   }
@@ -66,14 +66,13 @@ class PeerSender::MoveLink final : public ServerLink {
     sender_.on_move_();
   }
 
-  Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t type, ByteView header,
-                                                     uint64_t payload_bytes) override {
-    if (type != static_cast<uint8_t>(wire::FrameType::kMoveReply) || payload_bytes != 0) {
+  net::Places OnHeader(net::Connection&, uint8_t type, ByteView header, uint64_t payload_bytes) override {
+    if (type != wire::FrameType::kMoveReply || payload_bytes != 0) {
       return Status(Code::kDataLoss,
                     "unexpected frame type " + std::to_string(type) + " in answer to slices that move");
     }
     LEAT_ASSIGN_OR_RETURN(reply_, fields::Decode<wire::MoveReply>(header, "answer to a move"));
-    return std::vector<std::span<std::byte>>();
+    return net::Spans();
   }
 
   void OnMessage(net::Connection&) override {
@@ -130,18 +129,17 @@ class PeerSender::ForwardLink final : public ServerLink {
       AppendSpan<const std::byte>(std::as_bytes(gradient), &payload);
       sender_.bytes_forwarded_ += gradient.size_bytes();
     }
-    connection().Send(static_cast<uint8_t>(wire::FrameType::kForward), fields::Encode(*a.request),
-                      std::move(payload), [held = a.memory](const Status&) {});
+    connection().Send(wire::FrameType::kForward, fields::Encode(*a.request), std::move(payload),
+                      [held = a.memory](const Status&) {});
   }
 
-  Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t type, ByteView header,
-                                                     uint64_t payload_bytes) override {
-    if (type != static_cast<uint8_t>(wire::FrameType::kForwardReply) || payload_bytes != 0) {
+  net::Places OnHeader(net::Connection&, uint8_t type, ByteView header, uint64_t payload_bytes) override {
+    if (type != wire::FrameType::kForwardReply || payload_bytes != 0) {
       return Status(Code::kDataLoss,
                     "unexpected frame type " + std::to_string(type) + " in answer to a forwarded push");
     }
     LEAT_ASSIGN_OR_RETURN(reply_, fields::Decode<protocol::ForwardReply>(header, "answer to a forward"));
-    return std::vector<std::span<std::byte>>();
+    return net::Spans();
   }
 
   void OnMessage(net::Connection&) override {

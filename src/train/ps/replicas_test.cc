@@ -21,13 +21,12 @@ class Worker final : public Peer {
  public:
   const std::vector<protocol::PushReply>& replies() const { return replies_; }
 
-  Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t type, ByteView header,
-                                                     uint64_t payload_bytes) override {
-    if (type != static_cast<uint8_t>(wire::FrameType::kPushReply)) return std::vector<std::span<std::byte>>();
+  net::Places OnHeader(net::Connection&, uint8_t type, ByteView header, uint64_t payload_bytes) override {
+    if (type != wire::FrameType::kPushReply) return net::Spans();
     LEAT_ASSIGN_OR_RETURN(const auto reply, fields::Decode<protocol::PushReply>(header, "push reply"));
     replies_.push_back(reply);
     values_.resize(payload_bytes);
-    return std::vector<std::span<std::byte>>{std::span(values_)};
+    return net::Spans{std::span(values_)};
   }
 
  private:

@@ -3,14 +3,68 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "net/frames/frame.h"
-#include "net/frames/move.h"
-#include "train/ps/move_receiver.h"
+#include "net/frames/messages.h"
 
 namespace leat::ps {
+
+// Receives slices that another server hands over, on one connection.
+class ServerShell::MoveReceiver {
+ public:
+  // `machine` must outlive the receiver.
+  explicit MoveReceiver(protocol::Server& machine) : machine_(machine) {}
+
+  // The header of a slice's frame: returns the destination of its payload, or why the connection must end.
+  net::Places OnHeader(ByteView header, uint64_t payload_bytes) {
+    LEAT_ASSIGN_OR_RETURN(wire::MoveRequest request, fields::Decode<wire::MoveRequest>(header, "move"));
+    if (request.index == 0) slices_.clear();
+    const bool follows =
+        request.index == slices_.size() &&
+        (slices_.empty() || (request.move == request_.move && request.count == request_.count &&
+                             request.slice > slices_.back().slice->id));
+    if (!follows)
+      return Status(Code::kDataLoss, "slices of move " + std::to_string(request.move) + " out of order");
+    const std::optional<uint64_t> bytes = machine_.SliceBytes(request.slice);
+    if (!bytes || payload_bytes != request.state_bytes + *bytes) {
+      return Status(Code::kDataLoss, "payload has " + std::to_string(payload_bytes) + " bytes; slice " +
+                                         ToString(request.slice) + " has " +
+                                         std::to_string(bytes.value_or(0)));
+    }
+    request_ = request;
+    state_.resize(request.state_bytes);
+    memory_ = machine_.NewSliceMemory(request.slice);
+    return net::Spans{state_, memory_.bytes().first(*bytes)};
+  }
+
+  // Its payload has arrived. Returns the move whose last slice this is, which the machine now has or refuses
+  // (`status`); none: more slices follow. An error ends the connection.
+  Result<std::optional<wire::MoveReply>> OnMessage() {
+    LEAT_ASSIGN_OR_RETURN(wire::SliceState state,
+                          fields::Decode<wire::SliceState>(state_, "state of a slice that moves"));
+    protocol::Slice slice = machine_.ArrivedSlice(request_.slice, std::move(memory_));
+    slice.incarnation = request_.incarnation;
+    slice.version = request_.version;
+    slice.events = request_.events;
+    slice.ledger = std::move(state.ledger);
+    slices_.push_back({std::make_shared<const protocol::Slice>(std::move(slice)), request_.saved,
+                       std::move(state.decided)});
+    if (slices_.size() < request_.count) return std::optional<wire::MoveReply>();
+    return std::optional<wire::MoveReply>(
+        {request_.move, machine_.OnMoveArrived(request_.move, std::exchange(slices_, {}))});
+  }
+
+ private:
+  protocol::Server& machine_;
+  wire::MoveRequest request_;
+  Bytes state_;
+  Buffer memory_;
+  std::vector<protocol::MovedSlice> slices_;  // slices of the current move that have arrived
+};
 
 // The connection of a worker, or of a server that hands slices over or forwards pushes to replicas.
 class ServerShell::Session : public net::Receiver {
@@ -18,8 +72,8 @@ class ServerShell::Session : public net::Receiver {
   Session(ServerShell& shell, std::unique_ptr<net::Connection> connection)
       : shell_(shell), connection_(std::move(connection)) {}
 
-  Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection& connection, uint8_t type,
-                                                     ByteView header, uint64_t payload_bytes) override {
+  net::Places OnHeader(net::Connection& connection, uint8_t type, ByteView header,
+                       uint64_t payload_bytes) override {
     type_ = static_cast<wire::FrameType>(type);
     const bool by_server = type_ == wire::FrameType::kMove || type_ == wire::FrameType::kForward;
     if (!by_server && type_ != wire::FrameType::kPush) {
@@ -88,8 +142,7 @@ class ServerShell::Session : public net::Receiver {
   }
 
   void AnswerMove(uint64_t move, const Status& status) {
-    connection_->Send(static_cast<uint8_t>(wire::FrameType::kMoveReply),
-                      fields::Encode(wire::MoveReply{move, status}), {});
+    connection_->Send(wire::FrameType::kMoveReply, fields::Encode(wire::MoveReply{move, status}), {});
   }
 
   // Destroys this.
@@ -138,7 +191,7 @@ class ServerShell::Session : public net::Receiver {
     applied_ = {};
   }
 
-  Result<std::vector<std::span<std::byte>>> OnPush(ByteView header, uint64_t payload_bytes) {
+  net::Places OnPush(ByteView header, uint64_t payload_bytes) {
     if (*unsent_ >= kMaxUnsent) {
       return Status(Code::kResourceExhausted, "the worker has not read " + std::to_string(*unsent_) +
                                                   " replies and sends another push");
@@ -183,7 +236,7 @@ class ServerShell::Session : public net::Receiver {
             "payload has " + std::to_string(bytes) + " bytes; its slices have " + std::to_string(total)};
   }
 
-  Result<std::vector<std::span<std::byte>>> OnForward(ByteView header, uint64_t payload_bytes) {
+  net::Places OnForward(ByteView header, uint64_t payload_bytes) {
     if (*unsent_ >= kMaxUnsentForwards)
       return Status(Code::kResourceExhausted, "the server has not read " + std::to_string(*unsent_) +
                                                   " answers and forwards another push");
@@ -203,15 +256,15 @@ class ServerShell::Session : public net::Receiver {
     const auto reply = shell_.machine_.TakeForward(forward_, views_);
     shell_.at_point_(Point::kTaken);
     ++*unsent_;
-    connection_->Send(static_cast<uint8_t>(wire::FrameType::kForwardReply), fields::Encode(reply), {},
+    connection_->Send(wire::FrameType::kForwardReply, fields::Encode(reply), {},
                       [unsent = unsent_](const Status&) { --*unsent; });
     shell_.SendReady();
     if (shell_.machine_.HeartbeatUrgent()) shell_.on_urgent_();
   }
 
   // The gradients in memory that has room for all of them.
-  std::vector<std::span<std::byte>> OneAfterTheOther(const Buffer& memory) const {
-    std::vector<std::span<std::byte>> spans;
+  net::Spans OneAfterTheOther(const Buffer& memory) const {
+    net::Spans spans;
     uint64_t at = 0;
     for (const uint64_t n : elements_) {
       spans.push_back(memory.bytes().subspan(at, n * sizeof(float)));
@@ -268,8 +321,7 @@ class ServerShell::Session : public net::Receiver {
       owner = std::make_shared<std::vector<Buffer>>(std::move(memories));
     }
     ++*unsent_;
-    connection_->Send(static_cast<uint8_t>(wire::FrameType::kPushReply), fields::Encode(reply),
-                      std::move(payload),
+    connection_->Send(wire::FrameType::kPushReply, fields::Encode(reply), std::move(payload),
                       [owner = std::move(owner), unsent = unsent_](const Status&) { --*unsent; });
   }
 
@@ -277,12 +329,12 @@ class ServerShell::Session : public net::Receiver {
   // arrived, so a ring of a few slices is enough for a push of any size. A span that reuses memory must begin
   // at least kReadAhead behind the end of the earlier one, so the ring has that size plus two spans and the
   // unused end. The job's variables bound all sizes.
-  std::vector<std::span<std::byte>> PlaceSlices(const std::vector<uint64_t>& elements, uint64_t total) {
+  net::Spans PlaceSlices(const std::vector<uint64_t>& elements, uint64_t total) {
     if (elements.empty()) return {};
     const uint64_t largest = *std::ranges::max_element(elements) * sizeof(float);
     const uint64_t ring = std::min(total, 3 * largest + net::kReadAhead);
     if (gradients_.size() < ring) gradients_ = Buffer(ring);
-    std::vector<std::span<std::byte>> spans;
+    net::Spans spans;
     uint64_t at = 0;
     for (const uint64_t n : elements) {
       const uint64_t bytes = n * sizeof(float);
@@ -310,7 +362,7 @@ class ServerShell::Session : public net::Receiver {
   Buffer memory_;                   // gradients of a forwarded push
   std::vector<uint64_t> elements_;  // number of gradients, by slice
   std::vector<protocol::SliceReply> replies_;
-  std::vector<std::span<std::byte>> segments_;
+  net::Spans segments_;
   std::vector<std::span<const float>> views_;  // the gradients of the first slices, in the worker's memory
   Buffer gradients_;
   timeline::Span applied_;  // the push that is applied; without a beginning: it is not recorded

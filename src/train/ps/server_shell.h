@@ -65,6 +65,7 @@ class ServerShell {
   uint64_t bytes_forwarded() const { return peers_ ? peers_->bytes_forwarded() : 0; }
 
  private:
+  class MoveReceiver;
   class Session;
 
   void SendReady();

@@ -18,7 +18,7 @@ using testing::Batch;
 using testing::kInitial;
 using testing::kServer;
 
-constexpr auto kPush = static_cast<uint8_t>(wire::FrameType::kPush);
+constexpr auto kPush = wire::FrameType::kPush;
 
 // A connection with handmade frames.
 struct RawWorker {

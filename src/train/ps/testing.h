@@ -10,8 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "net/fault.h"
+#include "net/fault/testing.h"
 #include "net/frames/frame.h"
+#include "net/inproc/testing.h"
 #include "net/testing.h"
 #include "net/transports.h"
 #include "train/ps/client.h"
@@ -181,9 +182,7 @@ class Peer : public net::Receiver {
   }
   const Status& closed() const { return closed_; }
 
-  Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection&, uint8_t, ByteView, uint64_t) override {
-    return std::vector<std::span<std::byte>>();
-  }
+  net::Places OnHeader(net::Connection&, uint8_t, ByteView, uint64_t) override { return net::Spans(); }
   void OnMessage(net::Connection&) override {}
   void OnClosed(net::Connection&, const Status& why) override {
     closed_ = why;

@@ -1,4 +1,4 @@
-#include "train/step/state_broadcast.h"
+#include "train/step/step_reducer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

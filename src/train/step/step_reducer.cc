@@ -2,9 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <span>
 #include <utility>
+#include <vector>
 
+#include "base/bytes.h"
 #include "base/check.h"
+#include "base/fields/codec.h"
 #include "compute/optim/moments.h"
 #include "protocol/allreduce/bucket_plan.h"
 
@@ -73,13 +78,7 @@ std::span<float> StepReducer::Place(const Buffer& buffer, size_t variable) const
 StepOutcome StepReducer::Compute(const protocol::ComputeLane& part, uint64_t epoch, const Rows& rows,
                                  std::span<const uint32_t> batch, uint32_t batch_size, uint64_t random_seed) {
   computing_epoch_ = epoch;
-  if (part.first) {
-    any_ = in_place_ = false;
-    overflow_safe_ = true;
-    lanes_used_ = 0;
-    moment_lanes_.clear();
-    moments_.clear();
-  }
+  if (part.first) Forget();
   moments_lane_ = part.lane;
   overlapping_ = part.last && options_.overlap && !options_.deterministic && !batch.empty();
   if (overlapping_) {
@@ -123,6 +122,14 @@ StepOutcome StepReducer::Compute(const protocol::ComputeLane& part, uint64_t epo
     any_ = true;
   }
   return outcome;
+}
+
+void StepReducer::Forget() {
+  any_ = in_place_ = false;
+  overflow_safe_ = true;
+  lanes_used_ = 0;
+  moment_lanes_.clear();
+  moments_.clear();
 }
 
 // Moves the moments of a batch from the gradients, where they would be added to those of other members, to
@@ -224,13 +231,7 @@ void StepReducer::Reduce(const protocol::ReduceStep& step,
                          std::function<void(Result<protocol::ReducedStep>)> done) {
   LEAT_CHECK(group_ != nullptr);
   // Left from an earlier step if this member has no lane in this one.
-  if (!step.computed_any()) {
-    any_ = in_place_ = false;
-    overflow_safe_ = true;
-    lanes_used_ = 0;
-    moment_lanes_.clear();
-    moments_.clear();
-  }
+  if (!step.computed_any()) Forget();
   if (!in_place_) {
     // A member whose batches were empty has not computed, so its memory may still hold the previous sums.
     parameters_.AcquireGradientBuffer();
@@ -295,6 +296,86 @@ void StepReducer::Finished(const Status& status) {
   if (!rejected && moments_variable_) MergeLanes(&reduced);
   if (!rejected && !overflow_safe) reduced.finite = parameters_.GradientsFinite(reduced.terms);
   done(std::move(reduced));
+}
+
+// ---- the state of a member
+
+namespace {
+
+using protocol::GroupMember;
+using protocol::TrainingState;
+
+// The size limit of a ledger; a larger size is an error of the peer.
+constexpr uint64_t kMaxHeaderBytes = uint64_t{1} << 30;
+
+struct StateBroadcast {
+  collective::AllReduce* group = nullptr;
+  bool holds = false;
+  Bytes header;
+  uint64_t floats = 0;
+  uint64_t header_bytes = 0;
+  std::vector<uint64_t> header_words;
+  std::vector<uint64_t> words;
+  std::function<void(Result<GroupMember::Snapshot>)> done;
+};
+
+void Max(const std::shared_ptr<StateBroadcast>& sharing, std::span<uint64_t> words,
+         std::function<void()> next) {
+  sharing->group->Start({.data = std::as_writable_bytes(words), .reduce = collective::kMaxU64},
+                        [sharing, next = std::move(next)](const Status& status) {
+                          if (status.ok()) return next();
+                          sharing->done(status);
+                        });
+}
+
+void Finish(const std::shared_ptr<StateBroadcast>& sharing) {
+  GroupMember::Snapshot shared;
+  auto header = fields::Decode<TrainingState::Header>(
+      std::as_bytes(std::span(sharing->header_words)).first(sharing->header_bytes),
+      "the state that the holder sent");
+  if (!header.ok()) return sharing->done(header.status());
+  shared.header = std::move(*header);
+  if (!sharing->holds) {
+    shared.memory.resize(sharing->floats);
+    if (sharing->floats > 0) {
+      std::memcpy(shared.memory.data(), sharing->words.data(), sharing->floats * sizeof(float));
+    }
+  }
+  sharing->done(std::move(shared));
+}
+
+}  // namespace
+
+void BroadcastState(collective::AllReduce& group, uint32_t holder, const TrainingState& state,
+                    std::function<void(Result<GroupMember::Snapshot>)> done) {
+  const auto sharing = std::make_shared<StateBroadcast>();
+  sharing->group = &group;
+  sharing->holds = group.rank() == holder;
+  sharing->floats = state.floats();
+  sharing->words.resize((state.floats() + 1) / 2);
+  sharing->done = std::move(done);
+  if (sharing->holds) {
+    sharing->header = fields::Encode(state.header());
+    sharing->header_bytes = sharing->header.size();
+    auto* at = reinterpret_cast<std::byte*>(sharing->words.data());
+    for (const auto& part : state.Memory()) {
+      std::memcpy(at, part.data(), part.size_bytes());
+      at += part.size_bytes();
+    }
+  }
+  Max(sharing, {&sharing->header_bytes, 1}, [sharing] {
+    if (sharing->header_bytes > kMaxHeaderBytes) {
+      return sharing->done(
+          Status(Code::kDataLoss, "the holder sent a ledger of " + std::to_string(sharing->header_bytes) +
+                                      " bytes; the limit is " + std::to_string(kMaxHeaderBytes)));
+    }
+    sharing->header_words.resize((sharing->header_bytes + 7) / 8);
+    if (!sharing->header.empty()) {
+      std::memcpy(sharing->header_words.data(), sharing->header.data(), sharing->header.size());
+    }
+    Max(sharing, sharing->header_words,
+        [sharing] { Max(sharing, sharing->words, [sharing] { Finish(sharing); }); });
+  });
 }
 
 }  // namespace leat::step

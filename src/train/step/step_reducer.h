@@ -81,7 +81,8 @@ class StepReducer {
   size_t moment_words() const {
     return moments_variable_ ? parameters_.gradients(*moments_variable_).size() : 0;
   }
-  void AddUp(std::span<float> sums, bool first, uint64_t events);
+  // Drops what an earlier step has left.
+  void Forget();
   void CopyOrNothing();
   std::span<float> Place(const Buffer& buffer, size_t variable) const;
   void StartReady(size_t ready);
@@ -128,5 +129,19 @@ class StepReducer {
   std::vector<protocol::LaneOutcome> outcomes_;
   std::function<void(Result<protocol::ReducedStep>)> done_;
 };
+
+// ---- the state of a member
+
+// Broadcasts the training state of one member to all members of its group, so that new members start from it.
+//
+// The broadcast is an all-reduce by maximum: the holder contributes its state and every other member zeros.
+// Tensors thus travel the same way as in training steps, and the loss of a member fails the broadcast for
+// all.
+//
+// All members call this with the same `holder`, a rank. `state` is the caller's own and is read before this
+// returns. `done` is called once, from the loop, with the holder's state, or with kDataLoss if that state is
+// malformed; never after the group is destroyed.
+void BroadcastState(collective::AllReduce& group, uint32_t holder, const protocol::TrainingState& state,
+                    std::function<void(Result<protocol::GroupMember::Snapshot>)> done);
 
 }  // namespace leat::step

@@ -418,10 +418,10 @@ class Recorder : public collective::AllReduce {
  public:
   struct Started {
     collective::Bucket bucket;
-    std::function<void(const Status&)> done;
+    net::Done done;
     std::vector<float> given;  // copy of the data at the start
   };
-  void Start(collective::Bucket bucket, std::function<void(const Status&)> done) override {
+  void Start(collective::Bucket bucket, net::Done done) override {
     const auto bytes = bucket.data;
     Started one{std::move(bucket), std::move(done), {}};
     if (one.bucket.reduce == collective::kSumF32) {

@@ -16,6 +16,20 @@
 
 namespace leat::fields {
 
+// The table of a struct or a variant in Markdown.
+inline std::string TableOf(const Description::Block& block) {
+  std::string table = block.is_variant ? "| number | kind | message |\n" : "| field | type | limits |\n";
+  table += "|---|---|---|\n";
+  for (const Description::Row& row : block.rows) {
+    if (block.is_variant) {
+      table += "| " + row.name + " | `" + row.type + "` | " + row.limits + " |\n";
+    } else {
+      table += "| `" + row.name + "` | " + row.type + " | " + row.limits + " |\n";
+    }
+  }
+  return table;
+}
+
 // A page whose parts stand between lines, the last of which is `<!-- end -->`.
 class DocPage {
  public:

@@ -1,31 +1,21 @@
-// gRPC calls back on threads of its own. A thread of this server accepts connections, with the handshakes of
-// TLS, and gRPC gets the inside, as in net/rpc/server.cc.
+// gRPC calls back on threads of its own.
 #include "net/rpc/scaler/scaler_server.h"
 
 #include <grpcpp/generic/async_generic_service.h>
-#include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
-#include <grpcpp/server_builder.h>
 #include <grpcpp/server_posix.h>
 
 #include <atomic>
-#include <future>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string_view>
-#include <thread>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "base/threads/thread.h"
-#include "net/address.h"
 #include "net/handshake/handshake.h"
-#include "net/loop.h"
 #include "net/rpc/rpc.h"
 #include "net/rpc/scaler/external_scaler.pb.h"
-#include "net/tls/tls_pump.h"
 
 namespace leat::control {
 namespace {
@@ -36,14 +26,11 @@ constexpr std::string_view kService = "/externalscaler.ExternalScaler/";
 constexpr auto kFarewell = std::chrono::milliseconds(300);
 // A KEDA operator and its metrics server ask, and perhaps a person.
 constexpr uint32_t kConnections = 64, kConnectionsOfHost = 32;
-constexpr int kCallsPerConnection = 32;
-constexpr int kMaxMessageBytes = 64 << 10;
-constexpr int kMaxMetadataBytes = 8 << 10;
-constexpr size_t kMemoryQuota = 8 << 20;
-// Idle connections are closed, and those of lost hosts.
-constexpr int kIdleConnectionMs = 600'000;
-constexpr int kKeepaliveTimeMs = 10'000;
-constexpr int kKeepaliveTimeoutMs = 5000;
+constexpr ServerLimits kLimits{.name = "scaler",
+                               .idle_ms = 600'000,
+                               .calls_per_connection = 32,
+                               .message_bytes = 64 << 10,
+                               .memory = 8 << 20};
 // KEDA pings as often as gRPC's rules for clients allow, with streams open or without.
 constexpr int kFastestPingMs = 5000;
 
@@ -228,55 +215,36 @@ class Service final : public grpc::CallbackGenericService {
 class Server final : public ScalerServer {
  public:
   explicit Server(std::shared_ptr<net::TlsIdentity> tls)
-      : shared_(std::make_shared<net::TransportContext>(
-            loop_, net::TransportOptions{.port = {wire::PortKind::kControl},
-                                         .tls = std::move(tls),
-                                         .max_connections = kConnections,
-                                         .max_connections_of_host = kConnectionsOfHost})) {}
+      : sockets_({.port = {wire::PortKind::kControl},
+                  .tls = std::move(tls),
+                  .max_connections = kConnections,
+                  .max_connections_of_host = kConnectionsOfHost}) {}
 
   Status Listen(const std::string& address) {
-    LEAT_ASSIGN_OR_RETURN(
-        listener_, net::ListenForObservers(shared_, address, "h2", [this](net::AuthenticatedSocket admitted) {
-          Adopt(std::move(admitted));
-        }));
+    const auto adopt = [this](net::AuthenticatedSocket admitted) {
+      if (auto socket = sockets_.Adopt(std::move(admitted)); socket.ok())
+        grpc::AddInsecureChannelFromFd(server_.get(), socket->Release());
+    };
+    LEAT_ASSIGN_OR_RETURN(auto listener, net::ListenAuthenticated(sockets_.shared(), address, adopt, "h2"));
     grpc::ServerBuilder builder;
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleConnectionMs);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveTimeMs);
-    builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+    Configure(kLimits, &builder);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kFastestPingMs);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-    builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kCallsPerConnection);
-    // Disabled so that a small message cannot inflate.
-    builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
-    builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
-    builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
-    builder.SetResourceQuota(grpc::ResourceQuota("scaler").Resize(kMemoryQuota));
     builder.RegisterCallbackGenericService(&service_);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr) return {Code::kInternal, "gRPC cannot serve"};
-    thread_ = StartThread([this] { loop_.Run(); });
+    sockets_.Start(std::move(listener));
     return {};
   }
 
   ~Server() override {
-    if (!thread_.joinable()) return;
-    std::promise<void> closed;
-    loop_.Post([this, &closed] {
-      listener_.reset();
-      closed.set_value();
-    });
-    closed.get_future().wait();
+    if (!sockets_.StopListening()) return;
     {
       std::lock_guard lock(core_->mutex);
       core_->open = false;
     }
     Tell();
-    // The loop still moves gRPC's last messages.
     server_->Shutdown(After(kFarewell));
-    server_.reset();
-    loop_.Stop();
-    thread_.join();
   }
 
   void Set(const Wanted& wanted) override {
@@ -288,14 +256,9 @@ class Server final : public ScalerServer {
     Tell();
   }
 
-  const std::string& address() const override { return listener_->address(); }
+  const std::string& address() const override { return sockets_.address(); }
 
  private:
-  struct Connection {
-    std::shared_ptr<void> watch;  // for its end
-    std::unique_ptr<net::TlsPump> pump;
-  };
-
   void Tell() {
     std::vector<std::shared_ptr<Call>> streams;
     {
@@ -305,40 +268,10 @@ class Server final : public ScalerServer {
     for (const auto& stream : streams) stream->Continue();
   }
 
-  // On the loop.
-  void Adopt(net::AuthenticatedSocket admitted) {
-    // Counted until gRPC or the peer ends it.
-    const uint64_t number = ++last_connection_;
-    const std::string host(net::HostOf(admitted.peer));
-    const auto on_end = [this, number, host] {
-      connections_.erase(number);
-      shared_->Ended(host);
-    };
-    Connection connection;
-    net::Descriptor socket;
-    if (admitted.tls != nullptr) {
-      auto pump = net::MakeTlsPump(loop_, std::move(admitted), on_end);
-      if (!pump.ok()) return;
-      connection.pump = std::move(*pump);
-      socket = connection.pump->TakeInside();
-    } else {
-      connection.watch = net::WatchForShutdown(loop_, admitted.socket.get(), on_end);
-      socket = std::move(admitted.socket);
-    }
-    shared_->Accepted(host);
-    connections_[number] = std::move(connection);
-    grpc::AddInsecureChannelFromFd(server_.get(), socket.Release());
-  }
-
   const std::shared_ptr<Core> core_ = std::make_shared<Core>();
   Service service_{core_};
-  net::Loop loop_;
-  std::shared_ptr<net::TransportContext> shared_;
-  std::unique_ptr<net::Listener> listener_;
-  uint64_t last_connection_ = 0;
-  std::unordered_map<uint64_t, Connection> connections_;
+  ServerSockets sockets_;
   std::unique_ptr<grpc::Server> server_;
-  std::thread thread_;  // runs loop_
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "net/address.h"
-#include "net/frames/transfer.h"
+#include "net/frames/messages.h"
 #include "net/transports.h"
 #include "storage/checkpoint/safetensors.h"
 

@@ -13,7 +13,7 @@
 #include "protocol/subscribers/subscriber.h"
 #include "run/roles/membership.h"
 #include "run/roles/role.h"
-#include "train/collective/messages.h"
+#include "train/collective/port.h"
 #include "train/ps/client.h"
 
 namespace leat::roles {

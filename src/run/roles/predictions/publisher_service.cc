@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "base/json/append.h"
+#include "base/json/text.h"
 #include "base/log.h"
 #include "base/threads/thread.h"
 

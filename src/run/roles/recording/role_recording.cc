@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "base/log.h"
-#include "base/recorder/spans_codec.h"
+#include "base/recorder/recorder.h"
 #include "base/threads/thread.h"
 #include "show/timeline/clock_offset.h"
 #include "show/timeline/collector.h"

@@ -9,7 +9,7 @@
 #include <set>
 #include <variant>
 
-#include "base/recorder/spans_codec.h"
+#include "base/recorder/recorder.h"
 #include "base/testing.h"
 #include "net/rpc/server.h"
 #include "show/timeline/collector.h"

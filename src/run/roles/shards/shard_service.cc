@@ -77,12 +77,12 @@ Status ShardService::OnComplete(const std::string& directory, const protocol::Ma
   std::vector<std::string>& names = published_[manifest.id];
   names.clear();
   for (const auto& shard : manifest.shards) {
-    LEAT_ASSIGN_OR_RETURN(auto content, transfer::FileContent::Open(directory + "/" + shard.file));
+    LEAT_ASSIGN_OR_RETURN(auto content, transfer::Content::Open(directory + "/" + shard.file));
     names.push_back(PublishedName(directory, shard.file));
     service_->Publish(names.back(), std::move(content));
   }
   // For standbys, which copy whole checkpoints.
-  if (auto text = transfer::FileContent::Open(directory + "/" + checkpoint::kManifestName); text.ok()) {
+  if (auto text = transfer::Content::Open(directory + "/" + checkpoint::kManifestName); text.ok()) {
     names.push_back(PublishedName(directory, checkpoint::kManifestName));
     service_->Publish(names.back(), std::move(*text));
   }

@@ -11,7 +11,6 @@
 #include "run/launcher/signals.h"
 #include "storage/checkpoint/journal.h"
 #include "storage/checkpoint/store.h"
-#include "storage/checkpoint/terms.h"
 
 namespace leat::roles {
 namespace {

@@ -13,7 +13,7 @@
 #include "base/threads/thread.h"
 #include "job/resume.h"
 #include "net/address.h"
-#include "net/frames/transfer.h"
+#include "net/frames/messages.h"
 #include "net/rpc/client.h"
 #include "net/transports.h"
 #include "protocol/succession/followed_journal.h"

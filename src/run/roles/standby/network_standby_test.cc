@@ -28,7 +28,6 @@
 #include "storage/checkpoint/journal.h"
 #include "storage/checkpoint/standby/standby_directory.h"
 #include "storage/checkpoint/store.h"
-#include "storage/checkpoint/terms.h"
 
 namespace leat::roles {
 namespace {

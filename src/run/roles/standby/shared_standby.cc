@@ -13,8 +13,8 @@
 #include "net/rpc/server.h"
 #include "run/launcher/signals.h"
 #include "run/roles/role.h"
+#include "storage/checkpoint/journal.h"
 #include "storage/checkpoint/store.h"
-#include "storage/checkpoint/terms.h"
 
 namespace leat::roles {
 namespace {

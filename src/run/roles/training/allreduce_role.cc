@@ -6,7 +6,7 @@
 
 #include "base/exit_status.h"
 #include "base/log.h"
-#include "base/processors.h"
+#include "base/threads/thread.h"
 #include "net/address.h"
 #include "protocol/allreduce/group_member.h"
 #include "run/roles/background_thread.h"
@@ -17,7 +17,6 @@
 #include "run/roles/training/training_role.h"
 #include "train/collective/mpi.h"
 #include "train/collective/peer_all_reduce.h"
-#include "train/step/state_broadcast.h"
 #include "train/step/step_reducer.h"
 
 namespace leat::roles {

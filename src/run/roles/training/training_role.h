@@ -22,9 +22,7 @@
 #include "run/roles/training/waits.h"
 #include "show/tensorboard/gradients.h"
 #include "train/collective/port.h"
-#include "train/step/batch_log.h"
-#include "train/step/longest_step.h"
-#include "train/step/share_log.h"
+#include "train/step/reports.h"
 #include "train/step/trainer.h"
 
 namespace leat::roles {

@@ -15,7 +15,7 @@
 #include "run/roles/role.h"
 #include "run/roles/training/training_role.h"
 #include "train/ps/client.h"
-#include "train/step/run_trainer.h"
+#include "train/step/trainer.h"
 
 namespace leat::roles {
 namespace {

@@ -16,10 +16,10 @@
 #include "base/text.h"
 #include "base/threads/thread.h"
 #include "storage/checkpoint/file.h"
+#include "storage/checkpoint/journal.h"
 #include "storage/checkpoint/manifest.h"
 #include "storage/checkpoint/shard.h"
 #include "storage/checkpoint/store.h"
-#include "storage/checkpoint/terms.h"
 
 namespace leat::checkpoint {
 namespace {

@@ -18,22 +18,11 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "protocol/records/journal.h"
 #include "protocol/records/manifest.h"
+#include "storage/checkpoint/manifest.h"
 #include "storage/object_store/object_store.h"
 
 namespace leat::checkpoint {
-
-struct BucketManifest {
-  uint64_t term = 0;  // term of the coordinator that wrote it, without the run
-  protocol::Manifest manifest;
-  std::string job;                               // as WriteJob gets it
-  std::vector<protocol::JournalRecord> records;  // the journal's, without those about its members
-};
-// JSON that ends with its own checksum. kInvalidArgument if the job is not UTF-8.
-Result<std::string> EncodeBucketManifest(const BucketManifest& manifest);
-// As ParseManifest. Pure.
-Result<BucketManifest> ParseBucketManifest(ByteView file, const std::string& name);
 
 // The name of a shard in a job with a bucket: no other process of any run has the same.
 std::string BucketShardName(uint64_t node, uint64_t term);

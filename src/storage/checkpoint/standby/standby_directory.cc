@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "base/path/paths.h"
+#include "storage/checkpoint/journal.h"
 #include "storage/checkpoint/manifest.h"
 #include "storage/checkpoint/shard.h"
 #include "storage/checkpoint/store.h"
-#include "storage/checkpoint/terms.h"
 
 namespace leat::checkpoint {
 namespace {
@@ -37,7 +37,7 @@ Result<std::unique_ptr<StandbyDirectory>> StandbyDirectory::Open(const std::stri
   LEAT_ASSIGN_OR_RETURN(const uint32_t run, ReadRun(made->directory_));
   if (highest.number != 0) made->term_ = protocol::MakeTerm(run, highest.number);
   made->founder_ = highest.number != 0 && !highest.copy;
-  LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> complete, made->Checkpoints());
+  LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> complete, CompleteCheckpoints(made->directory_));
   if (!complete.empty()) made->newest_checkpoint_ = complete.back();
   return made;
 }
@@ -86,13 +86,6 @@ Status StandbyDirectory::Append(std::span<const protocol::JournalRecord> records
   return records.empty() ? Status() : journal_->Append(records);
 }
 
-Result<std::vector<uint64_t>> StandbyDirectory::Checkpoints() const {
-  LEAT_ASSIGN_OR_RETURN(std::vector<uint64_t> ids, ListCheckpoints(directory_));
-  std::erase_if(ids, [this](uint64_t id) { return !Exists(PathOf(directory_, id) + "/" + kManifestName); });
-  std::ranges::sort(ids);
-  return ids;
-}
-
 // The manifest first, so that an interrupted removal leaves an incomplete checkpoint.
 Status StandbyDirectory::RemoveCheckpoint(uint64_t id) {
   const std::string path = PathOf(directory_, id);
@@ -102,7 +95,7 @@ Status StandbyDirectory::RemoveCheckpoint(uint64_t id) {
 
 Result<std::string> StandbyDirectory::Prepare(uint64_t id) {
   LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> all, ListCheckpoints(directory_));
-  LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> complete, Checkpoints());
+  LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> complete, CompleteCheckpoints(directory_));
   for (const uint64_t other : all) {
     if (std::ranges::find(complete, other) == complete.end()) LEAT_RETURN_IF_ERROR(RemoveCheckpoint(other));
   }
@@ -133,7 +126,7 @@ Status StandbyDirectory::Complete(const protocol::Manifest& manifest) {
 
 Status StandbyDirectory::Drop(uint64_t oldest_kept, const std::vector<protocol::Position>& watermark) {
   if (!journal_ || newest_checkpoint_ < oldest_kept) return {};
-  LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> complete, Checkpoints());
+  LEAT_ASSIGN_OR_RETURN(const std::vector<uint64_t> complete, CompleteCheckpoints(directory_));
   for (const uint64_t id : complete) {
     if (id < oldest_kept) LEAT_RETURN_IF_ERROR(RemoveCheckpoint(id));
   }

@@ -62,7 +62,6 @@ class StandbyDirectory {
  private:
   StandbyDirectory(std::string directory, File lock)
       : directory_(std::move(directory)), lock_(std::move(lock)) {}
-  Result<std::vector<uint64_t>> Checkpoints() const;
   Status RemoveCheckpoint(uint64_t id);
 
   std::string directory_;
