@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "compute/engine/plan.h"
 #include "compute/kernels/reference/reference.h"
-#include "compute/ops/list.h"
+#include "compute/ops/cases/testing.h"
 #include "compute/ops/ops.h"
 
 namespace leat::ops {

@@ -8,7 +8,6 @@
 #include "compute/graph/gradient.h"
 #include "compute/kernels/reference/reference.h"
 #include "compute/ops/convolution/fuse.h"
-#include "compute/ops/list.h"
 #include "compute/ops/ops.h"
 #include "compute/ops/passes.h"
 #include "compute/ops/testing.h"

@@ -1,10 +1,11 @@
-#include "compute/ops/cases.h"
+// Test cases of the ops of this family.
+#pragma once
+
 #include "compute/ops/ops.h"
+#include "compute/ops/testing.h"
 
-namespace leat::ops {
-namespace {
-
-void AddAttentionCases(OpCaseList& cases) {
+namespace leat::ops::cases {
+inline void AddAttentionCases(OpCaseList& cases) {
   const SampleInput qkv = F32({2, 4, 18}, -1, 1), q = F32({2, 3, 4}, -1, 1), k = F32({2, 5, 4}, -1, 1);
   // A length below 0, and one beyond the keys.
   const SampleInput lengths = Integers(DType::kI32, {2}, -1, 6);
@@ -40,7 +41,7 @@ struct RecurrentTry {
 };
 
 // Small cases for numeric derivatives; large ones for loops over blocks of sixteen units and several rows.
-std::vector<RecurrentTry> RecurrentTries() {
+inline std::vector<RecurrentTry> RecurrentTries() {
   return {
       {"", 3, 2, 3, {}, 0b11, 1},
       {" reverse", 3, 2, 2, {.reverse = true}, 0b01, 1},
@@ -56,26 +57,26 @@ std::vector<RecurrentTry> RecurrentTries() {
   };
 }
 
-void AddLengths(const RecurrentTry& c, std::vector<SampleInput>* inputs) {
+inline void AddLengths(const RecurrentTry& c, std::vector<SampleInput>* inputs) {
   // A length below 0, and one beyond the last step.
   if (c.options.lengths) {
     inputs->push_back(Integers(DType::kI32, {c.batch}, -1, static_cast<float>(c.time + 1)));
   }
 }
 
-void AddGiven(const std::vector<Shape>& outputs, unsigned given, std::vector<SampleInput>* inputs) {
+inline void AddGiven(const std::vector<Shape>& outputs, unsigned given, std::vector<SampleInput>* inputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     if ((given >> i & 1) != 0) inputs->push_back(F32(outputs[i], -1, 1));
   }
 }
 
 // The weights are small, so that cells with many units do not saturate.
-SampleInput StateWeight(int64_t units, int64_t gates) {
+inline SampleInput StateWeight(int64_t units, int64_t gates) {
   const float size = units > 4 ? 0.2f : 0.8f;
   return F32({units, gates * units}, -size, size);
 }
 
-void AddRecurrentCases(OpCaseList& cases) {
+inline void AddRecurrentCases(OpCaseList& cases) {
   for (const RecurrentTry& c : RecurrentTries()) {
     const Shape sequence{c.batch, c.time, c.units}, steps{c.time, c.batch, c.units}, state{c.batch, c.units};
     const auto z = [&](int64_t gates) { return F32({c.time, c.batch, gates * c.units}, -1, 1); };
@@ -128,11 +129,9 @@ void AddRecurrentCases(OpCaseList& cases) {
       Derivatives(0, Case<SequenceLengths>("sequence_lengths", {Integers(DType::kI32, ids.shape, 0, 1)}, 0)));
 }
 
-}  // namespace
-
-void AddSequenceCases(OpCaseList& cases) {
+inline void AddSequenceCases(OpCaseList& cases) {
   AddAttentionCases(cases);
   AddRecurrentCases(cases);
 }
 
-}  // namespace leat::ops
+}  // namespace leat::ops::cases

@@ -1,9 +1,12 @@
-#include "compute/ops/cases.h"
+// Test cases of the ops of this family.
+#pragma once
+
 #include "compute/ops/ops.h"
+#include "compute/ops/testing.h"
 
-namespace leat::ops {
+namespace leat::ops::cases {
 
-void AddActivationCases(OpCaseList& cases) {
+inline void AddActivationCases(OpCaseList& cases) {
   const Shape s{3, 5};
   cases.insert(cases.end(), {
                                 Case<Relu>("relu", {AwayFromZero(s)}),
@@ -34,4 +37,4 @@ void AddActivationCases(OpCaseList& cases) {
                             });
 }
 
-}  // namespace leat::ops
+}  // namespace leat::ops::cases

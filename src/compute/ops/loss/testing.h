@@ -1,9 +1,12 @@
-#include "compute/ops/cases.h"
+// Test cases of the ops of this family.
+#pragma once
+
 #include "compute/ops/ops.h"
+#include "compute/ops/testing.h"
 
-namespace leat::ops {
+namespace leat::ops::cases {
 
-void AddLossCases(OpCaseList& cases) {
+inline void AddLossCases(OpCaseList& cases) {
   const Shape s{4, 5};
   const SampleInput labels = Integers(DType::kF32, {4}, 0, 4);
   const SampleInput bad_labels = Integers(DType::kF32, {4}, -3, 8);
@@ -29,4 +32,4 @@ void AddLossCases(OpCaseList& cases) {
       });
 }
 
-}  // namespace leat::ops
+}  // namespace leat::ops::cases

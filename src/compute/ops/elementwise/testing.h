@@ -1,10 +1,13 @@
-#include "compute/ops/cases.h"
-#include "compute/ops/ops.h"
+// Test cases of the ops of this family.
+#pragma once
 
-namespace leat::ops {
+#include "compute/ops/ops.h"
+#include "compute/ops/testing.h"
+
+namespace leat::ops::cases {
 
 // Test cases of arithmetic and of the ops of compute/graph/builtin.h.
-void AddArithmeticCases(OpCaseList& cases) {
+inline void AddArithmeticCases(OpCaseList& cases) {
   const Shape s{3, 5};
   const Tensor values = Tensor::Of<float>({3}, std::vector<float>{1.5f, -2, 0.25f});
   cases.insert(
@@ -67,4 +70,4 @@ void AddArithmeticCases(OpCaseList& cases) {
       });
 }
 
-}  // namespace leat::ops
+}  // namespace leat::ops::cases

@@ -1,10 +1,11 @@
-#include "compute/ops/cases.h"
+// Test cases of the ops of this family.
+#pragma once
+
 #include "compute/ops/ops.h"
+#include "compute/ops/testing.h"
 
-namespace leat::ops {
-namespace {
-
-void AddConvolutions(OpCaseList& cases) {
+namespace leat::ops::cases {
+inline void AddConvolutions(OpCaseList& cases) {
   const Conv2dAttributes plain, padded{.padding = {1, 0, 2, 1}},
       strided{.strides = {2, 3}, .padding = {1, 1, 0, 1}},
       dilated{.padding = {1, 1, 1, 1}, .dilations = {2, 3}},
@@ -67,7 +68,7 @@ void AddConvolutions(OpCaseList& cases) {
                                    Activation::kRelu));
 }
 
-void AddPools(OpCaseList& cases) {
+inline void AddPools(OpCaseList& cases) {
   struct Instance {
     std::string name;
     PoolAttributes attr;
@@ -99,11 +100,9 @@ void AddPools(OpCaseList& cases) {
   }
 }
 
-}  // namespace
-
-void AddConvolutionCases(OpCaseList& cases) {
+inline void AddConvolutionCases(OpCaseList& cases) {
   AddConvolutions(cases);
   AddPools(cases);
 }
 
-}  // namespace leat::ops
+}  // namespace leat::ops::cases

@@ -1,9 +1,12 @@
-#include "compute/ops/cases.h"
+// Test cases of the ops of this family.
+#pragma once
+
 #include "compute/ops/ops.h"
+#include "compute/ops/testing.h"
 
-namespace leat::ops {
+namespace leat::ops::cases {
 
-void AddMatrixCases(OpCaseList& cases) {
+inline void AddMatrixCases(OpCaseList& cases) {
   const SampleInput bias = F32({3});
   const auto bf16 = [](Shape shape) {
     return SampleInput{{DType::kBf16, shape}, -2, 2, SampleInput::Draw::kUniform};
@@ -47,4 +50,4 @@ void AddMatrixCases(OpCaseList& cases) {
       });
 }
 
-}  // namespace leat::ops
+}  // namespace leat::ops::cases

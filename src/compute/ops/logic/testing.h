@@ -1,9 +1,12 @@
-#include "compute/ops/cases.h"
+// Test cases of the ops of this family.
+#pragma once
+
 #include "compute/ops/ops.h"
+#include "compute/ops/testing.h"
 
-namespace leat::ops {
+namespace leat::ops::cases {
 
-void AddLogicCases(OpCaseList& cases) {
+inline void AddLogicCases(OpCaseList& cases) {
   const Shape s{3, 5};
   cases.insert(
       cases.end(),
@@ -47,4 +50,4 @@ void AddLogicCases(OpCaseList& cases) {
       });
 }
 
-}  // namespace leat::ops
+}  // namespace leat::ops::cases

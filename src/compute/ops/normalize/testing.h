@@ -1,9 +1,12 @@
-#include "compute/ops/cases.h"
+// Test cases of the ops of this family.
+#pragma once
+
 #include "compute/ops/ops.h"
+#include "compute/ops/testing.h"
 
-namespace leat::ops {
+namespace leat::ops::cases {
 
-void AddNormalizeCases(OpCaseList& cases) {
+inline void AddNormalizeCases(OpCaseList& cases) {
   const SampleInput row = F32({5}), channel = F32({3}), random_seed = Integers(DType::kI64, {}, 0, 1e6f);
   // Some rows of each seed are padding.
   const SampleInput weights = Integers(DType::kF32, {6}, 0, 2), ones = Integers(DType::kF32, {4}, 1, 1),
@@ -43,4 +46,4 @@ void AddNormalizeCases(OpCaseList& cases) {
                });
 }
 
-}  // namespace leat::ops
+}  // namespace leat::ops::cases

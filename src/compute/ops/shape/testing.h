@@ -1,9 +1,12 @@
-#include "compute/ops/cases.h"
+// Test cases of the ops of this family.
+#pragma once
+
 #include "compute/ops/ops.h"
+#include "compute/ops/testing.h"
 
-namespace leat::ops {
+namespace leat::ops::cases {
 
-void AddReductionCases(OpCaseList& cases) {
+inline void AddReductionCases(OpCaseList& cases) {
   using Axes = std::vector<int>;
   const Shape s{2, 3, 4};
   cases.insert(
@@ -44,7 +47,7 @@ void AddReductionCases(OpCaseList& cases) {
       });
 }
 
-void AddShapeCases(OpCaseList& cases) {
+inline void AddShapeCases(OpCaseList& cases) {
   using Axes = std::vector<int>;
   using Sizes = std::vector<int64_t>;
   const Shape s{2, 3, 4};
@@ -102,4 +105,4 @@ void AddShapeCases(OpCaseList& cases) {
       });
 }
 
-}  // namespace leat::ops
+}  // namespace leat::ops::cases

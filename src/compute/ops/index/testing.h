@@ -1,9 +1,12 @@
-#include "compute/ops/cases.h"
+// Test cases of the ops of this family.
+#pragma once
+
 #include "compute/ops/ops.h"
+#include "compute/ops/testing.h"
 
-namespace leat::ops {
+namespace leat::ops::cases {
 
-void AddIndexCases(OpCaseList& cases) {
+inline void AddIndexCases(OpCaseList& cases) {
   // Some of these indices are out of range.
   const auto i32 = [](Shape shape) { return Integers(DType::kI32, shape, -6, 6); };
   const auto i64 = [](Shape shape) { return Integers(DType::kI64, shape, -6, 6); };
@@ -37,4 +40,4 @@ void AddIndexCases(OpCaseList& cases) {
       });
 }
 
-}  // namespace leat::ops
+}  // namespace leat::ops::cases
