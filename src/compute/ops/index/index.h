@@ -67,7 +67,7 @@ struct ScatterElementsAdd final : Named<Op, "scatter_elements_add"> {
   const int axis;
 };
 
-// Embedding lookup, and the sparse gradient of the table.
+// Embedding lookup, and the gradient of the table.
 
 // Inputs table f32[rows, width], ids i32[...]; output f32[..., width]. An id outside [0, rows) gives zeros
 // and has no gradient; kernels must not use it as an index.
@@ -86,20 +86,6 @@ struct EmbeddingGrad final : Named<Op, "embedding_grad"> {
 
   const int64_t rows;
 };
-
-// A sparse gradient of a table: the sum of `rows[i]` at row `ids[i]`. Ids may repeat; ids outside the table
-// are ignored.
-struct RowGradient {
-  struct Part {
-    Value ids;   // i32[...]
-    Value rows;  // f32[..., width]
-  };
-  std::vector<Part> parts;
-};
-
-// The sparse form of a gradient from graph::Gradients, if it comes only from lookups in one table; empty if
-// it is dense. A caller that fetches the parts instead of the gradient avoids computing a table-sized tensor.
-std::optional<RowGradient> RowsOf(const Graph& graph, Value gradient);
 
 // Op for one-hot encoding.
 
