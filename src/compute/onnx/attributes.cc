@@ -4,7 +4,7 @@
 #include <cmath>
 #include <variant>
 
-#include "compute/onnx/fold_elements.h"
+#include "compute/onnx/fold.h"
 
 namespace leat::onnx {
 namespace {

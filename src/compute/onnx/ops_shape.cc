@@ -5,7 +5,7 @@
 #include "base/rng.h"
 #include "compute/onnx/attributes.h"
 #include "compute/onnx/build.h"
-#include "compute/onnx/fold_elements.h"
+#include "compute/onnx/fold.h"
 #include "compute/ops/ops.h"
 #include "compute/ops/shape/shape.h"
 
@@ -182,7 +182,7 @@ void BuildSlice(const NodeContext& call) {
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size()) {
     Fail("starts, ends, axes and steps differ in length");
   }
-  std::vector<int64_t> begin(from.rank()), size = SizesOf(from), step(from.rank(), 1);
+  std::vector<int64_t> begin(from.rank()), size = SizesOf(from);
   for (size_t i = 0; i < starts.size(); ++i) {
     const size_t axis = AxisOf(axes[i], from.rank());
     const auto range = SliceOf(starts[i], ends[i], steps[i], from[axis]);
@@ -190,8 +190,6 @@ void BuildSlice(const NodeContext& call) {
     begin[axis] = range.begin;
     size[axis] = range.count;
   }
-  const bool stepped = std::ranges::any_of(step, [](int64_t s) { return s != 1; });
-  if (stepped) return call.Out(0, call.graph().Make<ops::Slice>({call.Plain(0)}, begin, size, step));
   if (size == SizesOf(from)) return call.Forward(0, 0);
   PutSlice(call, 0, begin, size);
 }

@@ -1,5 +1,5 @@
 // Compares first and second derivatives of every op in the list with numeric ones.
-#include "compute/graph/gradient.h"
+#include "compute/graph/graph.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -11,7 +11,7 @@
 
 #include "base/rng.h"
 #include "compute/ops/op.h"
-#include "compute/tensor/convert.h"
+#include "compute/tensor/dtype.h"
 
 namespace leat::ops {
 

@@ -17,7 +17,7 @@
 #include "compute/kernels/reference/reference.h"
 #include "compute/ops/cases/testing.h"
 #include "compute/ops/ops.h"
-#include "compute/tensor/convert.h"
+#include "compute/tensor/dtype.h"
 
 namespace leat::cpu {
 namespace {

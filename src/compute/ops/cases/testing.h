@@ -6,7 +6,6 @@
 #include "compute/ops/convolution/testing.h"
 #include "compute/ops/elementwise/testing.h"
 #include "compute/ops/index/testing.h"
-#include "compute/ops/logic/testing.h"
 #include "compute/ops/loss/testing.h"
 #include "compute/ops/matrix/testing.h"
 #include "compute/ops/normalize/testing.h"

@@ -52,10 +52,6 @@ InputGrads ScatterAdd::Gradient(Graph& graph, const Node& node, OutputGrads outp
   return {graph.Make<Gather>({*output_grads[0], node.inputs[1]}, axis), std::nullopt};
 }
 
-std::string ScatterAdd::attributes() const {
-  return "shape=" + shape.ToString() + " axis=" + std::to_string(axis);
-}
-
 double ScatterAdd::flops(Types inputs, Types outputs) const {
   return static_cast<double>(inputs[0].shape.elements()) + static_cast<double>(outputs[0].shape.elements());
 }
@@ -100,10 +96,6 @@ std::vector<TensorType> ScatterElementsAdd::Infer(Types inputs) const {
 
 InputGrads ScatterElementsAdd::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
   return {graph.Make<GatherElements>({*output_grads[0], node.inputs[1]}, axis), std::nullopt};
-}
-
-std::string ScatterElementsAdd::attributes() const {
-  return "shape=" + shape.ToString() + " axis=" + std::to_string(axis);
 }
 
 namespace {

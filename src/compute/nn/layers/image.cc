@@ -1,3 +1,13 @@
+// Layers over images.
+#include <algorithm>
+#include <limits>
+
+#include "compute/nn/layers/kinds.h"
+#include "compute/ops/ops.h"
+
+namespace leat::nn {
+namespace {
+
 // - conv2d: {filters: 32, kernel: 5, strides: 1, padding: same, dilation: 1, groups: 1, activation: relu,
 //            use_bias: true, init: he_normal}
 //     activation(convolution + b) over images [height, width, channels]. kernel, strides and dilation are a
@@ -8,15 +18,6 @@
 //     transposed convolution (Zeiler et al. 2010): each element is spread over a window, so images grow by
 //     the strides. padding is removed from the result; same gives a result strides times as large. Weights
 //     are [channels, filters / groups, height, width].
-#include <algorithm>
-#include <limits>
-
-#include "compute/nn/layers/kinds.h"
-#include "compute/nn/layers/window.h"
-#include "compute/ops/ops.h"
-
-namespace leat::nn {
-namespace {
 
 constexpr int64_t kMaxFilters = 1 << 20;
 
@@ -162,14 +163,81 @@ class Conv2dTransposeLayer final : public ConvolutionLayer {
   ops::Pair size_;
 };
 
-}  // namespace
+// - max_pool: {size: 2, strides: 2, padding: valid}
+// - avg_pool: {size: 2, strides: 2, padding: valid}
+//     maximum or mean of each window of images [height, width, channels]. size (default 2), strides (default:
+//     size) and padding are as for conv2d. Padding is not counted.
+// - global_max_pool
+// - global_avg_pool
+//     the same over the whole image; the result is [channels].
 
-std::shared_ptr<const Layer> MakeConv2d(const LayerRequest& request) {
-  return Make<Conv2dLayer>(request);
+enum class Pooling : uint8_t { kMax, kAvg };
+
+Value Pool(Graph& graph, Pooling pooling, Value x, const ops::PoolAttributes& attr) {
+  return pooling == Pooling::kMax ? graph.Make<ops::MaxPool>({x}, attr)
+                                  : graph.Make<ops::AvgPool>({x}, attr, false);
 }
 
-std::shared_ptr<const Layer> MakeConv2dTranspose(const LayerRequest& request) {
-  return Make<Conv2dTransposeLayer>(request);
+class PoolLayer final : public Layer {
+ public:
+  PoolLayer(const LayerRequest& request, Pooling pooling) : Layer(request), pooling_(pooling) {
+    const Config& settings = request.settings;
+    AllowSettings(settings, {"size", "strides", "padding"});
+    const Shape row = ReadImage(request);
+    attr_.kernel = ReadPair(settings, "size", {2, 2});
+    attr_.strides = ReadPair(settings, "strides", attr_.kernel);
+    attr_.padding = ReadPadding(settings, {row[0], row[1]}, attr_.kernel, attr_.strides);
+    outputs_ = Checked(request, [&] {
+      const Shape y = ops::PooledShape(attr_, Shape{1, row[0], row[1], row[2]});
+      return Shape{y[1], y[2], y[3]};
+    });
+  }
+
+  Shape outputs() const override { return outputs_; }
+  Flow Apply(Graph& graph, const Flow& in, std::span<const Value>, StepContext&) const override {
+    return {Pool(graph, pooling_, in.x, attr_), {}};
+  }
+
+ private:
+  Pooling pooling_;
+  ops::PoolAttributes attr_;
+  Shape outputs_;
+};
+
+class GlobalPoolLayer final : public Layer {
+ public:
+  GlobalPoolLayer(const LayerRequest& request, Pooling pooling)
+      : Layer(request), pooling_(pooling), row_(ReadImage(request)) {
+    AllowSettings(request.settings, {});
+  }
+
+  Shape outputs() const override { return {row_[2]}; }
+  Flow Apply(Graph& graph, const Flow& in, std::span<const Value>, StepContext&) const override {
+    if (pooling_ == Pooling::kAvg) {
+      return {graph.Make<ops::ReduceMean>({in.x}, std::vector<int>{1, 2}), {}};
+    }
+    const Value y = Pool(graph, pooling_, in.x, {.kernel = {row_[0], row_[1]}, .strides = {}, .padding = {}});
+    return {graph.Make<ops::Reshape>({y}, Shape{graph.shape(in.x)[0], row_[2]}), {}};
+  }
+
+ private:
+  Pooling pooling_;
+  Shape row_;
+};
+
+constexpr LayerKind kImageKinds[] = {
+    {"conv2d", Make<Conv2dLayer>},
+    {"conv2d_transpose", Make<Conv2dTransposeLayer>},
+    {"max_pool", Make<PoolLayer, Pooling::kMax>, true},
+    {"avg_pool", Make<PoolLayer, Pooling::kAvg>, true},
+    {"global_max_pool", Make<GlobalPoolLayer, Pooling::kMax>, true},
+    {"global_avg_pool", Make<GlobalPoolLayer, Pooling::kAvg>, true},
+};
+
+}  // namespace
+
+std::span<const LayerKind> ImageKinds() {
+  return kImageKinds;
 }
 
 }  // namespace leat::nn
