@@ -69,18 +69,10 @@ float NodeContext::KnownScalar(size_t i) const {
   return tensor.as<float>()[0];
 }
 
-void NodeContext::Out(size_t i, Value plain) const {
+void NodeContext::Put(size_t i, Value value, bool last) const {
   if (!Wants(i)) return;
-  const auto& type = graph().type(plain);
-  CheckSize(type.shape, builder_.batch_);
-  builder_.values_[node.outputs[i]] = {.type = type.dtype, .shape = type.shape, .plain = plain};
-}
-
-void NodeContext::OutLast(size_t i, Value last) const {
-  if (!Wants(i)) return;
-  const auto& type = graph().type(last);
-  CheckSize(type.shape, builder_.batch_);
-  builder_.values_[node.outputs[i]] = {.type = type.dtype, .shape = FirstFromLast(type.shape), .last = last};
+  CheckSize(graph().shape(value), builder_.batch_);
+  last ? builder_.SetLast(node.outputs[i], value) : builder_.Set(node.outputs[i], value);
 }
 
 void NodeContext::OutKnown(size_t i, Tensor tensor) const {

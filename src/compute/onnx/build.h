@@ -95,14 +95,17 @@ class NodeContext {
   // Like Plain and ChannelsLast, but fail unless it is f32.
   graph::Value F32(size_t i) const;
   graph::Value F32Last(size_t i) const;
+  graph::Value F32(size_t i, bool last) const { return last ? F32Last(i) : F32(i); }
   // The elements of an input that must be constant.
   const Tensor& Known(size_t i) const;
   std::vector<int64_t> KnownInts(size_t i) const;
   // The only element of a constant f32 input.
   float KnownScalar(size_t i) const;
 
-  void Out(size_t i, graph::Value plain) const;
-  void OutLast(size_t i, graph::Value last) const;
+  // Sets output i, in the file's layout or with channels last.
+  void Put(size_t i, graph::Value value, bool last) const;
+  void Out(size_t i, graph::Value plain) const { Put(i, plain, false); }
+  void OutLast(size_t i, graph::Value last) const { Put(i, last, true); }
   void OutKnown(size_t i, Tensor tensor) const;
   // Makes output i equal to input j.
   void Forward(size_t i, size_t j) const;

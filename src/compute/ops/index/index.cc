@@ -6,8 +6,6 @@
 
 namespace leat::ops {
 
-namespace {
-
 Shape GatheredShape(const Shape& x, const Shape& indices, int axis) {
   const size_t at = AxisOf(axis, x.rank());
   const auto sizes = x.sizes();
@@ -16,8 +14,6 @@ Shape GatheredShape(const Shape& x, const Shape& indices, int axis) {
   gathered.insert(gathered.end(), sizes.begin() + static_cast<ptrdiff_t>(at) + 1, sizes.end());
   return Shape(gathered);
 }
-
-}  // namespace
 
 void CheckIndices(const TensorType& indices) {
   if (indices.dtype == DType::kI32 || indices.dtype == DType::kI64) return;

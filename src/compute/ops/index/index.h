@@ -15,6 +15,8 @@ inline int64_t PlaceOf(int64_t index, int64_t n) {
 }
 // Throws std::invalid_argument: "the indices are f32[3]; must be i32 or i64".
 void CheckIndices(const TensorType& indices);
+// The shape of a gather from x: that of the indices replaces the axis.
+Shape GatheredShape(const Shape& x, const Shape& indices, int axis);
 
 // Base of the ops that read along an axis, and of those that add to a tensor of `shape` along one.
 class AlongAxis : public Op {
