@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "compute/engine/plan.h"
-#include "compute/graph/gradient.h"
+#include "compute/graph/graph.h"
 #include "compute/kernels/reference/reference.h"
 #include "compute/onnx/network.h"
 #include "compute/ops/ops.h"

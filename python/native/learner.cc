@@ -13,7 +13,7 @@
 #include "base/config/config.h"
 #include "compute/kernels/cpu/table.h"
 #include "compute/kernels/reference/reference.h"
-#include "compute/onnx/layer.h"
+#include "compute/onnx/network.h"
 #include "compute/ops/passes.h"
 #include "object.h"
 #include "variables.h"

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "compute/engine/devices/devices.h"
-#include "compute/engine/placement/costs.h"
+#include "compute/engine/placement/placement.h"
 
 namespace leat {
 namespace {

@@ -67,7 +67,7 @@
 // u8 to u64) and `width` or `shape`: 1 by default.
 //
 // scale: running: of features that are numbers or bytes. The model normalises them with statistics that it
-// learns (compute/nn/running_scale.h); a row has them as they are after log, mean and std.
+// learns (compute/nn/model.h); a row has them as they are after log, mean and std.
 //
 // Several labels are in a row in the order of their fields; all must have the same number of classes.
 //

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "compute/engine/plan.h"
-#include "compute/graph/gradient.h"
+#include "compute/graph/graph.h"
 #include "compute/kernels/cpu/table.h"
 #include "compute/kernels/reference/reference.h"
 #include "compute/ops/ops.h"

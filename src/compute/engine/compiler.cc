@@ -6,7 +6,6 @@
 #include <set>
 #include <stdexcept>
 
-#include "compute/engine/placement/transfer.h"
 #include "compute/graph/builtin.h"
 
 namespace leat::engine {

@@ -22,7 +22,7 @@
 
 #include "base/status.h"
 #include "compute/engine/devices/devices.h"
-#include "compute/engine/placement/costs.h"
+#include "compute/engine/placement/placement.h"
 #include "compute/engine/run/progress.h"
 #include "compute/engine/run/rendezvous.h"
 #include "compute/graph/graph.h"

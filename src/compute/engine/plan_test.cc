@@ -5,12 +5,10 @@
 
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <map>
 #include <mutex>
 #include <thread>
 
-#include "compute/engine/session.h"
 #include "compute/engine/testing.h"
 
 namespace leat::engine {
@@ -502,33 +500,6 @@ TEST(Plan, StaysInlineWhenThreadsDoNotPay) {
   plan->Bind(x, nullptr);
   plan->Run();
   EXPECT_EQ(ran, std::this_thread::get_id());
-}
-
-TEST(Session, FeedsAndFetchesByName) {
-  Graph graph;
-  const Value x = Feed(graph, "x", {1, 2}), labels = Feed(graph, "labels", {1});
-  graph.MakeNamed<ops::SoftmaxCrossEntropy>("loss", {x, labels});
-  Session session(graph, {"loss", "loss:1"}, Options());
-  session.Feed("x", Floats({1, 2}, {1, 1}));
-  session.Feed("labels", Floats({1}, {0}));
-  session.Run();
-  EXPECT_THAT(Elements(session.Fetch("loss")), ElementsAre(::testing::FloatEq(std::log(2.0f))));
-  EXPECT_THAT(Elements(session.Fetch("loss:1")), ElementsAre(0.5f, 0.5f));
-  EXPECT_THAT(
-      [&] {
-        session.Feed("x", Floats({2}, {1, 1}));
-      },
-      ::testing::ThrowsMessage<std::invalid_argument>("feed \"x\" is f32[1, 2], not f32[2]"));
-  EXPECT_THAT(
-      [&] {
-        session.Feed("y", Floats({2}, {1, 1}));
-      },
-      ::testing::ThrowsMessage<std::invalid_argument>("\"y\" is not a feed"));
-  EXPECT_THAT([&] { session.Fetch("x"); },
-              ::testing::ThrowsMessage<std::invalid_argument>("\"x\" is not a fetch"));
-  for (const char* name : {"loss:2", "loss:", "loss:x", "los", "loss:-1"}) {
-    EXPECT_THROW(Session(graph, {name}, Options()), std::invalid_argument) << name;
-  }
 }
 
 }  // namespace

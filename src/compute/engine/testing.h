@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "compute/engine/plan.h"
 #include "compute/engine/run/thread_pool.h"
-#include "compute/graph/gradient.h"
+#include "compute/graph/graph.h"
 #include "compute/kernels/reference/reference.h"
 #include "compute/ops/ops.h"
 #include "compute/ops/passes.h"

@@ -1,4 +1,4 @@
-#include "compute/graph/gradient.h"
+#include "compute/graph/graph.h"
 
 #include <stdexcept>
 

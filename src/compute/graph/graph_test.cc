@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "compute/graph/builtin.h"
-#include "compute/graph/gradient.h"
 #include "compute/graph/kernel.h"
 #include "compute/graph/pass.h"
 

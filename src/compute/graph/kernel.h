@@ -13,7 +13,9 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
+#include "base/check.h"
 #include "compute/graph/graph.h"
 
 namespace leat::graph {
@@ -49,7 +51,10 @@ using KernelFactory = std::function<std::unique_ptr<Kernel>(const KernelRequest&
 
 struct KernelTable {
   // Adds the kernel of an op that has none yet; a second one is a bug.
-  void Add(std::string_view op, KernelFactory factory);
+  void Add(std::string_view op, KernelFactory factory) {
+    const bool is_new = factories.emplace(op, std::move(factory)).second;
+    LEAT_CHECK(is_new);
+  }
 
   std::string backend;  // "reference", "cpu"
   std::unordered_map<std::string_view, KernelFactory> factories;

@@ -1,4 +1,4 @@
-#include "compute/nn/last_activation.h"
+#include "compute/nn/loss.h"
 
 #include <algorithm>
 #include <cmath>

@@ -11,37 +11,6 @@
 namespace leat::nn {
 namespace {
 
-// All kinds of this folder.
-constexpr LayerKind kKinds[] = {
-    {"dense", MakeDense},
-    {"bias", MakeBias},
-    {"flatten", MakeFlatten, true},
-    {"reshape", MakeReshape},
-    {"conv2d", MakeConv2d},
-    {"conv2d_transpose", MakeConv2dTranspose},
-    {"max_pool", MakeMaxPool, true},
-    {"avg_pool", MakeAvgPool, true},
-    {"global_max_pool", MakeGlobalMaxPool, true},
-    {"global_avg_pool", MakeGlobalAvgPool, true},
-    {"attention", MakeAttention, true},
-    {"batch_norm", MakeBatchNorm, true},
-    {"dropout", MakeDropout},
-    {"gelu", MakeGelu, true},
-    {"layer_norm", MakeLayerNorm, true},
-    {"position", MakePosition, true},
-    {"relu", MakeRelu, true},
-    {"residual", MakeResidual},
-    {"sigmoid", MakeSigmoid, true},
-    {"silu", MakeSilu, true},
-    {"softmax", MakeSoftmax, true},
-    {"softplus", MakeSoftplus, true},
-    {"tanh", MakeTanh, true},
-    {"embedding", MakeEmbedding},
-    {"lstm", MakeLstm},
-    {"gru", MakeGru},
-    {"rnn", MakeRnn},
-};
-
 struct Item {
   LayerKind kind;
   Config settings;  // an empty map for a kind without settings
@@ -49,7 +18,7 @@ struct Item {
 
 // `- flatten` is short for `- flatten: {}`.
 Item ReadItem(const Config& item, std::span<const LayerKind> more, bool nested) {
-  std::vector<LayerKind> kinds(std::begin(kKinds), std::end(kKinds));
+  std::vector<LayerKind> kinds(LayerKinds().begin(), LayerKinds().end());
   kinds.insert(kinds.end(), more.begin(), more.end());
   if (nested) std::erase_if(kinds, [](const LayerKind& kind) { return kind.outermost; });
   std::vector<std::string> names;
@@ -134,7 +103,13 @@ Layer::Layer(const LayerRequest& request) : name_(request.name), where_(request.
 }
 
 std::span<const LayerKind> LayerKinds() {
-  return kKinds;
+  static const std::vector<LayerKind> kinds = [] {
+    std::vector<LayerKind> all;
+    for (const auto family : {DenseKinds(), ImageKinds(), BlockKinds(), SequenceKinds()})
+      all.insert(all.end(), family.begin(), family.end());
+    return all;
+  }();
+  return kinds;
 }
 
 Layers Layers::FromConfig(const Config& list, const Shape& inputs, const LayerFiles& files,

@@ -60,6 +60,12 @@ struct LossValues {
   graph::Value scores;
 };
 
+// Whether the output of a network is that of an activation which a cross entropy includes.
+// Follows from the ops of the graph alone, for any data and weights: all elements are within [-1, 1], as
+// those of a softmax, a sigmoid or a tanh are, also behind arithmetic that keeps them there; or they are
+// those of a relu or log-softmax, rearranged in any way.
+bool EndsWithActivation(const graph::Graph& graph, graph::Value v);
+
 // Adds the loss of `outputs` f32[batch, ...] and `labels` f32[batch] or f32[batch, labels] to the graph. With
 // row weights w and row losses l (the mean over the labels of a row), the loss L of a batch is
 //   mean: L = weight Σ w l / Σ w (0 if all w are 0)

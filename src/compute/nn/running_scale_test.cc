@@ -1,4 +1,4 @@
-#include "compute/nn/running_scale.h"
+#include "compute/nn/model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <variant>
 
-#include "compute/onnx/fold_elements.h"
+#include "compute/onnx/fold.h"
 
 namespace leat::onnx {
 namespace {
@@ -60,7 +60,9 @@ CastTarget CastTargetOf(const FileNode& node) {
 
 std::vector<int64_t> Integers(const Tensor& tensor) {
   if (tensor.dtype() == DType::kF32) Fail("f32" + tensor.shape().ToString() + "; must be integers");
-  return ReadElements(tensor).whole;
+  const Tensor whole = Converted(tensor, DType::kI64, false);
+  const auto elements = whole.as<int64_t>();
+  return {elements.begin(), elements.end()};
 }
 
 size_t AxisOf(int64_t axis, size_t rank) {

@@ -28,45 +28,24 @@ void CheckSize(const Shape& shape, int64_t batch) {
 
 }  // namespace
 
-const OnnxValue& NodeContext::In(size_t i) const {
-  return Find(i);
-}
-
-bool NodeContext::IsBool(size_t i) const {
-  return Has(i) && builder_.file_.bools.contains(node.inputs[i]);
-}
-
-bool NodeContext::IsBounded(size_t i) const {
-  return Has(i) && builder_.bounded_->contains(node.inputs[i]);
-}
-
 OnnxValue& NodeContext::Find(size_t i) const {
   if (!Has(i)) Fail("has no input " + std::to_string(i));
   return builder_.Find(node.inputs[i]);
 }
 
-Value NodeContext::Plain(size_t i) const {
-  return builder_.MakePlain(Find(i));
-}
-
-Value NodeContext::ChannelsLast(size_t i) const {
-  return builder_.MakeLast(Find(i));
-}
-
 Value NodeContext::F32(size_t i) const {
-  if (In(i).type != DType::kF32) {
-    Fail("input " + std::to_string(i) + " is " + TensorType{In(i).type, In(i).shape}.ToString() +
-         "; must be f32");
-  }
+  if (In(i).type != DType::kF32) FailType(i, "f32");
   return Plain(i);
 }
 
 Value NodeContext::F32Last(size_t i) const {
-  if (In(i).type != DType::kF32 || In(i).shape.rank() != 4) {
-    Fail("input " + std::to_string(i) + " is " + TensorType{In(i).type, In(i).shape}.ToString() +
-         "; must be f32 of 4 axes");
-  }
+  if (In(i).type != DType::kF32 || In(i).shape.rank() != 4) FailType(i, "f32 of 4 axes");
   return ChannelsLast(i);
+}
+
+void NodeContext::FailType(size_t i, const std::string& wanted) const {
+  Fail("input " + std::to_string(i) + " is " + TensorType{In(i).type, In(i).shape}.ToString() + "; must be " +
+       wanted);
 }
 
 const Tensor& NodeContext::Known(size_t i) const {
@@ -90,18 +69,10 @@ float NodeContext::KnownScalar(size_t i) const {
   return tensor.as<float>()[0];
 }
 
-void NodeContext::Out(size_t i, Value plain) const {
+void NodeContext::Put(size_t i, Value value, bool last) const {
   if (!Wants(i)) return;
-  const auto& type = graph().type(plain);
-  CheckSize(type.shape, builder_.batch_);
-  builder_.values_[node.outputs[i]] = {.type = type.dtype, .shape = type.shape, .plain = plain};
-}
-
-void NodeContext::OutLast(size_t i, Value last) const {
-  if (!Wants(i)) return;
-  const auto& type = graph().type(last);
-  CheckSize(type.shape, builder_.batch_);
-  builder_.values_[node.outputs[i]] = {.type = type.dtype, .shape = FirstFromLast(type.shape), .last = last};
+  CheckSize(graph().shape(value), builder_.batch_);
+  last ? builder_.SetLast(node.outputs[i], value) : builder_.Set(node.outputs[i], value);
 }
 
 void NodeContext::OutKnown(size_t i, Tensor tensor) const {
@@ -113,26 +84,6 @@ void NodeContext::Forward(size_t i, size_t j) const {
   if (!Wants(i)) return;
   const OnnxValue val = In(j);
   builder_.values_[node.outputs[i]] = val;
-}
-
-graph::Graph& NodeContext::graph() const {
-  return builder_.graph_;
-}
-
-nn::StepContext& NodeContext::step() const {
-  return builder_.step_;
-}
-
-int64_t NodeContext::opset() const {
-  return builder_.file_.opset;
-}
-
-const FixedBatch* NodeContext::fixed() const {
-  return builder_.fixed_;
-}
-
-int64_t NodeContext::batch() const {
-  return builder_.batch_;
 }
 
 BuildOp FindOp(std::string_view op) {
@@ -175,10 +126,6 @@ Value Builder::MakeLast(OnnxValue& val) {
   if (val.shape.rank() != 4) Fail("needs four axes, not " + val.shape.ToString());
   if (!val.last) val.last = graph_.Make<ops::Transpose>({MakePlain(val)}, std::vector<int>{0, 2, 3, 1});
   return *val.last;
-}
-
-Value Builder::Plain(const std::string& name) {
-  return MakePlain(Find(name));
 }
 
 std::pair<Value, bool> Builder::AsItLies(const std::string& name) {

@@ -38,69 +38,6 @@ struct FixedBatch {
   std::unordered_map<std::string, Shape> shapes;
 };
 
-class Builder;
-
-// The view of one node for the function that converts it. Errors throw std::invalid_argument; Builder
-// prepends file and node to the message.
-class NodeContext {
- public:
-  NodeContext(Builder& b, const FileNode& n) : node(n), builder_(b) {}
-
-  bool Has(size_t i) const { return i < node.inputs.size() && !node.inputs[i].empty(); }
-  size_t inputs() const { return node.inputs.size(); }
-  const OnnxValue& In(size_t i) const;
-  // Whether its type is bool; other u8 values are numbers.
-  bool IsBool(size_t i) const;
-  // Whether its elements are valid indices wherever it is one.
-  bool IsBounded(size_t i) const;
-  const Shape& ShapeOf(size_t i) const { return In(i).shape; }
-  // Input i as a graph value, in the file's layout or with channels last (four axes).
-  graph::Value Plain(size_t i) const;
-  graph::Value ChannelsLast(size_t i) const;
-  // Whether it exists only with channels last.
-  bool IsLast(size_t i) const { return In(i).last.has_value() && !In(i).plain.has_value(); }
-  // Like Plain and ChannelsLast, but fail unless it is f32.
-  graph::Value F32(size_t i) const;
-  graph::Value F32Last(size_t i) const;
-  // The elements of an input that must be constant.
-  const Tensor& Known(size_t i) const;
-  std::vector<int64_t> KnownInts(size_t i) const;
-  // The only element of a constant f32 input.
-  float KnownScalar(size_t i) const;
-
-  void Out(size_t i, graph::Value plain) const;
-  void OutLast(size_t i, graph::Value last) const;
-  void OutKnown(size_t i, Tensor tensor) const;
-  // Makes output i equal to input j.
-  void Forward(size_t i, size_t j) const;
-  bool Wants(size_t i) const { return i < node.outputs.size() && !node.outputs[i].empty(); }
-
-  graph::Graph& graph() const;
-  nn::StepContext& step() const;
-  int64_t opset() const;
-  const FixedBatch* fixed() const;
-  int64_t batch() const;
-
-  const FileNode& node;
-
- private:
-  OnnxValue& Find(size_t i) const;
-  Builder& builder_;
-};
-
-using BuildOp = void (*)(const NodeContext& call);
-struct OpRow {
-  std::string_view op;  // "Conv"
-  BuildOp build;
-};
-// The supported ops by family.
-std::span<const OpRow> MathOps();
-std::span<const OpRow> ShapeOps();
-std::span<const OpRow> ImageOps();
-std::span<const OpRow> SequenceOps();
-// The converter of an op of the default ONNX domain, nullptr if it is not supported.
-BuildOp FindOp(std::string_view op);
-
 class Builder {
  public:
   // The arguments must outlive the builder. `fixed` is null if the file's batch is symbolic. `bounded`:
@@ -115,7 +52,6 @@ class Builder {
   void SetLast(const std::string& name, graph::Value last);
   // Converts the nodes up to the one that computes `output`.
   void Run(const std::string& output);
-  graph::Value Plain(const std::string& name);
   // The value in its current layout, and whether that is channels last.
   std::pair<graph::Value, bool> AsItLies(const std::string& name);
   const std::unordered_map<std::string, OnnxValue>& values() const { return values_; }
@@ -136,6 +72,70 @@ class Builder {
   std::unordered_map<std::string, OnnxValue> values_;
   int64_t folded_ = 0;  // elements of all constants so far
 };
+
+// The view of one node for the function that converts it. Errors throw std::invalid_argument; Builder
+// prepends file and node to the message.
+class NodeContext {
+ public:
+  NodeContext(Builder& b, const FileNode& n) : node(n), builder_(b) {}
+
+  bool Has(size_t i) const { return i < node.inputs.size() && !node.inputs[i].empty(); }
+  size_t inputs() const { return node.inputs.size(); }
+  const OnnxValue& In(size_t i) const { return Find(i); }
+  // Whether its type is bool; other u8 values are numbers.
+  bool IsBool(size_t i) const { return Has(i) && builder_.file_.bools.contains(node.inputs[i]); }
+  // Whether its elements are valid indices wherever it is one.
+  bool IsBounded(size_t i) const { return Has(i) && builder_.bounded_->contains(node.inputs[i]); }
+  const Shape& ShapeOf(size_t i) const { return In(i).shape; }
+  // Input i as a graph value, in the file's layout or with channels last (four axes).
+  graph::Value Plain(size_t i) const { return builder_.MakePlain(Find(i)); }
+  graph::Value ChannelsLast(size_t i) const { return builder_.MakeLast(Find(i)); }
+  // Whether it exists only with channels last.
+  bool IsLast(size_t i) const { return In(i).last.has_value() && !In(i).plain.has_value(); }
+  // Like Plain and ChannelsLast, but fail unless it is f32.
+  graph::Value F32(size_t i) const;
+  graph::Value F32Last(size_t i) const;
+  graph::Value F32(size_t i, bool last) const { return last ? F32Last(i) : F32(i); }
+  // The elements of an input that must be constant.
+  const Tensor& Known(size_t i) const;
+  std::vector<int64_t> KnownInts(size_t i) const;
+  // The only element of a constant f32 input.
+  float KnownScalar(size_t i) const;
+
+  // Sets output i, in the file's layout or with channels last.
+  void Put(size_t i, graph::Value value, bool last) const;
+  void Out(size_t i, graph::Value plain) const { Put(i, plain, false); }
+  void OutLast(size_t i, graph::Value last) const { Put(i, last, true); }
+  void OutKnown(size_t i, Tensor tensor) const;
+  // Makes output i equal to input j.
+  void Forward(size_t i, size_t j) const;
+  bool Wants(size_t i) const { return i < node.outputs.size() && !node.outputs[i].empty(); }
+
+  graph::Graph& graph() const { return builder_.graph_; }
+  nn::StepContext& step() const { return builder_.step_; }
+  int64_t opset() const { return builder_.file_.opset; }
+  const FixedBatch* fixed() const { return builder_.fixed_; }
+
+  const FileNode& node;
+
+ private:
+  OnnxValue& Find(size_t i) const;
+  [[noreturn]] void FailType(size_t i, const std::string& wanted) const;
+  Builder& builder_;
+};
+
+using BuildOp = void (*)(const NodeContext& call);
+struct OpRow {
+  std::string_view op;  // "Conv"
+  BuildOp build;
+};
+// The supported ops by family.
+std::span<const OpRow> MathOps();
+std::span<const OpRow> ShapeOps();
+std::span<const OpRow> ImageOps();
+std::span<const OpRow> SequenceOps();
+// The converter of an op of the default ONNX domain, nullptr if it is not supported.
+BuildOp FindOp(std::string_view op);
 
 // Converts numbers to bools: 1 where x is not 0, NaN included.
 graph::Value ToBool(graph::Graph& graph, graph::Value x);

@@ -5,8 +5,7 @@
 #include <unordered_map>
 
 #include "base/check.h"
-#include "compute/onnx/inference_form.h"
-#include "compute/onnx/layer.h"
+#include "compute/onnx/network.h"
 #include "compute/onnx/write/writer.h"
 #include "compute/ops/ops.h"
 

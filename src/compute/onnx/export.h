@@ -4,7 +4,7 @@
 // two outputs: "outputs", those of the last layer, and "scores", which are probabilities for the cross
 // entropies. If the network is a single imported ONNX layer, the original file is written with the current
 // weights, so its names, nodes and order are preserved. A file for training is converted to its inference
-// form (compute/onnx/inference_form.h).
+// form (compute/onnx/write/writer.h).
 #pragma once
 
 #include <span>

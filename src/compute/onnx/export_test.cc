@@ -14,9 +14,9 @@
 #include "compute/graph/builtin.h"
 #include "compute/kernels/reference/reference.h"
 #include "compute/onnx/export.h"
-#include "compute/onnx/inference_form.h"
-#include "compute/onnx/layer.h"
+#include "compute/onnx/network.h"
 #include "compute/onnx/onnx.pb.h"
+#include "compute/onnx/write/writer.h"
 #include "compute/optim/moments.h"
 
 namespace leat::onnx {

@@ -9,7 +9,7 @@
 #include <unordered_set>
 
 #include "compute/onnx/onnx.pb.h"
-#include "compute/tensor/convert.h"
+#include "compute/tensor/dtype.h"
 
 namespace leat::onnx {
 namespace {
@@ -175,16 +175,16 @@ class FileReader {
 
   File Read() {
     ReadOpset();
-    if (!model_.has_graph()) FailFile(file_.name, "has no graph");
-    if (graph_.sparse_initializer_size() > 0) FailFile(file_.name, "sparse initializers are not supported");
+    if (!model_.has_graph()) Refuse("has no graph");
+    if (graph_.sparse_initializer_size() > 0) Refuse("sparse initializers are not supported");
     ReadInitializers();
     ReadTreatments();
     ReadInput();
     ReadNodes();
-    if (graph_.output_size() == 0) FailFile(file_.name, "the graph has no output");
+    if (graph_.output_size() == 0) Refuse("the graph has no output");
     for (const auto& output : graph_.output()) {
       if (!defined_.contains(output.name())) {
-        FailFile(file_.name, "output " + Quoted(output.name()) + " is not computed by any node");
+        Refuse("output " + Quoted(output.name()) + " is not computed by any node");
       }
       file_.outputs.push_back(output.name());
     }
@@ -192,29 +192,29 @@ class FileReader {
   }
 
  private:
+  [[noreturn]] void Refuse(const std::string& message) const { FailFile(file_.name, message); }
+
   void ReadOpset() {
     for (const auto& opset : model_.opset_import()) {
       if (opset.domain().empty() || opset.domain() == "ai.onnx") file_.opset = opset.version();
     }
     if (file_.opset < kOldestOpset || file_.opset > kNewestOpset) {
-      FailFile(
-          file_.name,
-          (file_.opset == 0 ? std::string("has no opset") : "uses opset " + std::to_string(file_.opset)) +
-              "; supported: " + std::to_string(kOldestOpset) + " to " + std::to_string(kNewestOpset));
+      Refuse((file_.opset == 0 ? std::string("has no opset") : "uses opset " + std::to_string(file_.opset)) +
+             "; supported: " + std::to_string(kOldestOpset) + " to " + std::to_string(kNewestOpset));
     }
   }
 
   void Define(const std::string& name) {
-    if (!defined_.insert(name).second) FailFile(file_.name, "two values are named " + Quoted(name));
+    if (!defined_.insert(name).second) Refuse("two values are named " + Quoted(name));
   }
 
   void ReadInitializers() {
     if (graph_.initializer_size() > kMaxInitializers) {
-      FailFile(file_.name, "has " + std::to_string(graph_.initializer_size()) + " initializers; at most " +
-                               std::to_string(kMaxInitializers) + " are supported");
+      Refuse("has " + std::to_string(graph_.initializer_size()) + " initializers; at most " +
+             std::to_string(kMaxInitializers) + " are supported");
     }
     for (const auto& tensor : graph_.initializer()) {
-      if (tensor.name().empty()) FailFile(file_.name, "an initializer has no name");
+      if (tensor.name().empty()) Refuse("an initializer has no name");
       Define(tensor.name());
       if (tensor.data_type() == proto::TensorProto::BOOL) file_.bools.insert(tensor.name());
       file_.initializers.push_back(tensor.name());
@@ -230,11 +230,11 @@ class FileReader {
       if (!entry.key().starts_with(kTreatmentKey)) continue;
       const std::string name = entry.key().substr(kTreatmentKey.size());
       const std::string place = "metadata of parameter " + Quoted(name) + ": ";
-      if (!file_.values.contains(name)) FailFile(file_.name, place + "there is no initializer of this name");
+      if (!file_.values.contains(name)) Refuse(place + "there is no initializer of this name");
       const auto at = kValues.find(entry.value());
       if (at == kValues.end())
-        FailFile(file_.name, place + Quoted(entry.value()) + "; must be trained, constant or statistic");
-      if (!file_.treatments.emplace(name, at->second).second) FailFile(file_.name, place + "is there twice");
+        Refuse(place + Quoted(entry.value()) + "; must be trained, constant or statistic");
+      if (!file_.treatments.emplace(name, at->second).second) Refuse(place + "is there twice");
     }
   }
 
@@ -248,27 +248,25 @@ class FileReader {
       std::string names;
       for (size_t i = 0; i < data.size() && i < 8; ++i)
         names += (i > 0 ? ", " : ": ") + Quoted(data[i]->name());
-      FailFile(file_.name,
-               "has " + std::to_string(data.size()) + " inputs" + names + "; a layer needs exactly one");
+      Refuse("has " + std::to_string(data.size()) + " inputs" + names + "; a layer needs exactly one");
     }
     FileInput& input = file_.input;
     input.name = data[0]->name();
     const std::string place = "input " + Quoted(input.name) + ": ";
-    if (input.name.empty()) FailFile(file_.name, "the input has no name");
+    if (input.name.empty()) Refuse("the input has no name");
     Define(input.name);
     if (!data[0]->type().has_tensor_type() || !data[0]->type().tensor_type().has_shape()) {
-      FailFile(file_.name, place + "is not a tensor of known rank");
+      Refuse(place + "is not a tensor of known rank");
     }
     const auto& tensor = data[0]->type().tensor_type();
     const auto type = KeptAs(tensor.elem_type());
-    if (!type)
-      FailFile(file_.name, place + "elements of type " + TypeName(tensor.elem_type()) + " are not supported");
+    if (!type) Refuse(place + "elements of type " + TypeName(tensor.elem_type()) + " are not supported");
     input.type = *type;
     if (tensor.elem_type() == proto::TensorProto::BOOL) file_.bools.insert(input.name);
     const int rank = tensor.shape().dim_size();
     if (rank < 1 || rank > static_cast<int>(Shape::kMaxRank)) {
-      FailFile(file_.name, place + "has " + std::to_string(rank) + " axes; must be 1 to " +
-                               std::to_string(Shape::kMaxRank) + ", the batch first");
+      Refuse(place + "has " + std::to_string(rank) + " axes; must be 1 to " +
+             std::to_string(Shape::kMaxRank) + ", the batch first");
     }
     for (const auto& dim : tensor.shape().dim()) {
       if (!dim.has_dim_value()) {
@@ -276,7 +274,7 @@ class FileReader {
         continue;
       }
       if (dim.dim_value() < 1 || dim.dim_value() > std::numeric_limits<int32_t>::max()) {
-        FailFile(file_.name, place + "has an axis of size " + std::to_string(dim.dim_value()));
+        Refuse(place + "has an axis of size " + std::to_string(dim.dim_value()));
       }
       input.sizes.emplace_back(dim.dim_value());
     }
@@ -284,8 +282,8 @@ class FileReader {
 
   void ReadNodes() {
     if (graph_.node_size() > kMaxNodes) {
-      FailFile(file_.name, "has " + std::to_string(graph_.node_size()) + " nodes; at most " +
-                               std::to_string(kMaxNodes) + " are supported");
+      Refuse("has " + std::to_string(graph_.node_size()) + " nodes; at most " + std::to_string(kMaxNodes) +
+             " are supported");
     }
     file_.nodes.reserve(static_cast<size_t>(graph_.node_size()));
     for (const auto& from : graph_.node()) {
@@ -294,8 +292,8 @@ class FileReader {
       node.domain = from.domain() == "ai.onnx" ? "" : from.domain();
       node.name = from.name().empty() && from.output_size() > 0 ? from.output(0) : from.name();
       if (from.input_size() > kMaxEdges || from.output_size() > kMaxEdges) {
-        FailFile(file_.name, "node " + Quoted(node.name) + " has more than " + std::to_string(kMaxEdges) +
-                                 " inputs or outputs");
+        Refuse("node " + Quoted(node.name) + " has more than " + std::to_string(kMaxEdges) +
+               " inputs or outputs");
       }
       for (const auto& input : from.input()) {
         if (!input.empty() && !defined_.contains(input)) {

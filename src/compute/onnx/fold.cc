@@ -4,14 +4,135 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
+#include <string>
+#include <type_traits>
 #include <unordered_map>
 
 #include "compute/onnx/attributes.h"
-#include "compute/onnx/fold_elements.h"
-#include "compute/ops/shape/broadcast.h"
+#include "compute/ops/index/index.h"
+#include "compute/ops/shape/shape.h"
+#include "compute/tensor/dtype.h"
 
 namespace leat::onnx {
 namespace {
+
+// Elements widened to int64_t or double.
+struct Elements {
+  DType type = DType::kI64;
+  Shape shape;
+  std::vector<int64_t> whole;
+  std::vector<double> real;
+
+  bool is_real() const { return type == DType::kF32; }
+  size_t count() const { return static_cast<size_t>(shape.elements()); }
+};
+
+template <class F>
+void WithType(DType type, F f) {
+  switch (type) {
+    case DType::kF32:
+      return f(float{});
+    case DType::kI32:
+      return f(int32_t{});
+    case DType::kI64:
+      return f(int64_t{});
+    case DType::kU8:
+      return f(uint8_t{});
+    case DType::kBf16:
+      break;
+  }
+  Fail("bf16 constants are not supported");
+}
+
+void CheckCount(const Shape& shape) {
+  if (shape.elements() > kMaxFolded) {
+    Fail("computes a constant " + shape.ToString() + "; at most " + std::to_string(kMaxFolded) +
+         " elements are supported");
+  }
+}
+
+Elements MakeElements(DType type, const Shape& shape) {
+  CheckCount(shape);
+  Elements made{.type = type, .shape = shape, .whole = {}, .real = {}};
+  made.is_real() ? made.real.resize(made.count()) : made.whole.resize(made.count());
+  return made;
+}
+
+Elements ReadElements(const Tensor& tensor) {
+  Elements made = MakeElements(tensor.dtype(), tensor.shape());
+  WithType(tensor.dtype(), [&](auto zero) {
+    const auto from = tensor.as<decltype(zero)>();
+    for (size_t i = 0; i < from.size(); ++i) {
+      if constexpr (std::is_same_v<decltype(zero), float>) {
+        made.real[i] = from[i];
+      } else {
+        made.whole[i] = from[i];
+      }
+    }
+  });
+  return made;
+}
+
+// Throws std::invalid_argument for an element out of the range of `from.type`.
+Tensor ToTensor(const Elements& from) {
+  Tensor tensor(from.type, from.shape);
+  WithType(from.type, [&](auto zero) {
+    using T = decltype(zero);
+    const auto to = tensor.as<T>();
+    for (size_t i = 0; i < to.size(); ++i) {
+      if constexpr (std::is_same_v<T, float>) {
+        to[i] = static_cast<float>(from.real[i]);
+      } else {
+        if (from.whole[i] < int64_t{std::numeric_limits<T>::min()} ||
+            from.whole[i] > int64_t{std::numeric_limits<T>::max()}) {
+          Fail(std::to_string(from.whole[i]) + " does not fit " + std::string(Name(from.type)));
+        }
+        to[i] = static_cast<T>(from.whole[i]);
+      }
+    }
+  });
+  return tensor;
+}
+
+// Copies element `from` of a to element `to` of b, which has the same kind.
+void CopyElement(const Elements& a, size_t from, Elements* b, size_t to) {
+  if (a.is_real()) {
+    b->real[to] = a.real[from];
+  } else {
+    b->whole[to] = a.whole[from];
+  }
+}
+
+// Calls f(i, offset) for each element i of `shape`, offset by `strides` from `begin`.
+template <class F>
+void Walk(const Shape& shape, std::span<const int64_t> strides, int64_t begin, const F& f) {
+  const auto count = static_cast<size_t>(shape.elements());
+  std::vector<int64_t> at(shape.rank());
+  int64_t offset = begin;
+  for (size_t i = 0; i < count; ++i) {
+    f(i, static_cast<size_t>(offset));
+    for (size_t axis = shape.rank(); axis-- > 0;) {
+      offset += strides[axis];
+      if (++at[axis] < shape[axis]) break;
+      offset -= strides[axis] * shape[axis];
+      at[axis] = 0;
+    }
+  }
+}
+
+// The elements of `from` that `strides` reach from `begin`.
+Elements Picked(const Elements& from, const Shape& shape, std::span<const int64_t> strides,
+                int64_t begin = 0) {
+  Elements made = MakeElements(from.type, shape);
+  Walk(shape, strides, begin, [&](size_t i, size_t at) { CopyElement(from, at, &made, i); });
+  return made;
+}
+
+// `from`, broadcast to `shape`.
+Elements Stretch(const Elements& from, const Shape& shape) {
+  return Picked(from, shape, ops::BroadcastStrides(from.shape, shape));
+}
 
 using Inputs = std::span<const Tensor* const>;
 
@@ -174,12 +295,8 @@ Tensor FoldGather(const FileNode& node, Inputs inputs) {
   const Elements indices = ReadElements(In(inputs, 1));
   if (indices.is_real()) Fail("indices are f32; must be integers");
   const size_t axis = AxisOf(IntAttribute(node, "axis", 0), data.shape.rank());
-  std::vector<int64_t> sizes(data.shape.sizes().begin(),
-                             data.shape.sizes().begin() + static_cast<long>(axis));
-  sizes.insert(sizes.end(), indices.shape.sizes().begin(), indices.shape.sizes().end());
-  sizes.insert(sizes.end(), data.shape.sizes().begin() + static_cast<long>(axis) + 1,
-               data.shape.sizes().end());
-  Elements made = MakeElements(data.type, Shape(sizes));
+  Elements made =
+      MakeElements(data.type, ops::GatheredShape(data.shape, indices.shape, static_cast<int>(axis)));
   int64_t inner = 1;
   for (size_t a = axis + 1; a < data.shape.rank(); ++a) inner *= data.shape[a];
   const int64_t size = data.shape[axis];
@@ -205,7 +322,7 @@ Tensor FoldConcat(const FileNode& node, Inputs inputs) {
   for (size_t p = 0; p < inputs.size(); ++p) {
     parts.push_back(ReadElements(In(inputs, p)));
     const Elements& part = parts.back();
-    std::vector<int64_t> own(part.shape.sizes().begin(), part.shape.sizes().end());
+    auto own = ops::SizesOf(part.shape);
     if (part.type != parts[0].type || own.size() != parts[0].shape.rank())
       Fail("inputs must have the same type and rank");
     if (p == 0) {
@@ -218,7 +335,7 @@ Tensor FoldConcat(const FileNode& node, Inputs inputs) {
     sizes[axis] = sum;
   }
   Elements made = MakeElements(parts[0].type, Shape(sizes));
-  const auto strides = StridesOf(made.shape);
+  const auto strides = ops::StridesOf(made.shape);
   int64_t begin = 0;
   for (const auto& part : parts) {
     Walk(part.shape, strides, begin, [&](size_t i, size_t at) { CopyElement(part, i, &made, at); });
@@ -237,8 +354,8 @@ Tensor FoldSlice(Inputs inputs) {
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size()) {
     Fail("starts, ends, axes and steps differ in length");
   }
-  std::vector<int64_t> sizes(data.shape.sizes().begin(), data.shape.sizes().end());
-  auto strides = StridesOf(data.shape);
+  auto sizes = ops::SizesOf(data.shape);
+  auto strides = ops::StridesOf(data.shape);
   int64_t begin = 0;
   for (size_t i = 0; i < starts.size(); ++i) {
     const size_t axis = AxisOf(axes[i], data.shape.rank());
@@ -247,9 +364,7 @@ Tensor FoldSlice(Inputs inputs) {
     sizes[axis] = range.count;
     strides[axis] *= range.step;
   }
-  Elements made = MakeElements(data.type, Shape(sizes));
-  Walk(made.shape, strides, begin, [&](size_t i, size_t at) { CopyElement(data, at, &made, i); });
-  return ToTensor(made);
+  return ToTensor(Picked(data, Shape(sizes), strides, begin));
 }
 
 Tensor FoldTranspose(const FileNode& node, Inputs inputs) {
@@ -260,7 +375,7 @@ Tensor FoldTranspose(const FileNode& node, Inputs inputs) {
   if (const auto given = IntsAttribute(node, "perm")) order = *given;
   std::vector<bool> seen(rank);
   std::vector<int64_t> sizes, strides;
-  const auto own = StridesOf(data.shape);
+  const auto own = ops::StridesOf(data.shape);
   if (order.size() != rank)
     Fail("perm has " + std::to_string(order.size()) + " axes, its input " + std::to_string(rank));
   for (const int64_t axis : order) {
@@ -270,9 +385,7 @@ Tensor FoldTranspose(const FileNode& node, Inputs inputs) {
     sizes.push_back(data.shape[a]);
     strides.push_back(own[a]);
   }
-  Elements made = MakeElements(data.type, Shape(sizes));
-  Walk(made.shape, strides, 0, [&](size_t i, size_t at) { CopyElement(data, at, &made, i); });
-  return ToTensor(made);
+  return ToTensor(Picked(data, Shape(sizes), strides));
 }
 
 Tensor FoldConstantOfShape(const FileNode& node, Inputs inputs) {
@@ -376,6 +489,21 @@ std::optional<std::vector<int64_t>> AxesInput(Inputs inputs) {
 }
 
 }  // namespace
+
+Tensor Converted(const Tensor& from, DType to, bool to_bool) {
+  CheckCount(from.shape());
+  Tensor made(to, from.shape());
+  WithType(from.dtype(), [&](auto a) {
+    WithType(to, [&](auto b) {
+      const auto in = from.as<decltype(a)>();
+      const auto out = made.as<decltype(b)>();
+      for (size_t i = 0; i < in.size(); ++i) {
+        out[i] = to_bool ? static_cast<decltype(b)>(in[i] != 0) : ConvertTo<decltype(b)>(in[i]);
+      }
+    });
+  });
+  return made;
+}
 
 std::optional<Tensor> Fold(const FileNode& node, std::span<const Tensor* const> inputs) {
   const std::string_view op = node.op;

@@ -2,6 +2,7 @@
 // Shape → Gather → Concat → Reshape.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -13,12 +14,20 @@
 
 #include "compute/onnx/build.h"
 #include "compute/onnx/file.h"
+#include "compute/tensor/tensor.h"
 
 namespace leat::onnx {
 
+// The most elements of a folded constant.
+constexpr int64_t kMaxFolded = int64_t{1} << 22;
+
+// With `to_bool`, every element but 0 becomes 1. Throws std::invalid_argument for more than kMaxFolded
+// elements, or a type that is not supported.
+Tensor Converted(const Tensor& from, DType to, bool to_bool);
+
 // The result of a node for constant inputs (nullptr: omitted input); empty if the op is not folded. Integers
 // are computed in 64 bits. Throws std::invalid_argument on overflow, an index out of range, a division by
-// zero, or a result of more than kMaxFolded elements (fold_elements.h).
+// zero, or a result of more than kMaxFolded elements.
 std::optional<Tensor> Fold(const FileNode& node, std::span<const Tensor* const> inputs);
 
 // The ids among a network's inputs: elements of a row that it only uses to look up rows of a table.

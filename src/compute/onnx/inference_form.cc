@@ -1,4 +1,4 @@
-#include "compute/onnx/inference_form.h"
+#include "compute/onnx/write/writer.h"
 
 #include <algorithm>
 #include <set>

@@ -12,11 +12,10 @@
 #include <vector>
 
 #include "compute/engine/plan.h"
-#include "compute/graph/gradient.h"
+#include "compute/graph/graph.h"
 #include "compute/kernels/reference/reference.h"
 #include "compute/nn/model.h"
 #include "compute/onnx/fold.h"
-#include "compute/onnx/layer.h"
 #include "compute/onnx/network.h"
 #include "compute/onnx/onnx.pb.h"
 #include "compute/ops/ops.h"

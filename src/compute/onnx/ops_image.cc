@@ -230,6 +230,17 @@ void BuildGlobalMaxPool(const NodeContext& call) {
 
 // Norms.
 
+// Checks that each of inputs 1 to `count` has one value per channel.
+void CheckChannels(const NodeContext& call, size_t count) {
+  const int64_t channels = call.ShapeOf(0)[1];
+  for (size_t i = 1; i <= count; ++i) {
+    if (call.ShapeOf(i) != Shape{channels}) {
+      Fail("input " + std::to_string(i) + " is " + call.ShapeOf(i).ToString() + " for " +
+           std::to_string(channels) + " channels");
+    }
+  }
+}
+
 // Normalises with batch statistics in training and with running statistics in scoring.
 Value Normalised(const NodeContext& call, Value x) {
   Graph& graph = call.graph();
@@ -267,12 +278,7 @@ void BuildBatchNormalization(const NodeContext& call) {
     if (call.Wants(i)) Fail("its statistics outputs are not supported");
   }
   if (shape.rank() < 2) Fail("takes [N, C, ...], not " + shape.ToString());
-  for (size_t i = 1; i < 5; ++i) {
-    if (call.ShapeOf(i) != Shape{shape[1]}) {
-      Fail("input " + std::to_string(i) + " is " + call.ShapeOf(i).ToString() + " for " +
-           std::to_string(shape[1]) + " channels");
-    }
-  }
+  CheckChannels(call, 4);
   if (shape.rank() == 2) return call.Out(0, Normalised(call, call.F32(0)));
   if (shape.rank() > 4) Fail("of " + shape.ToString() + " is not supported");
   PutImages(call, Normalised(call, Images(call)));
@@ -318,12 +324,7 @@ Value NormalisedGroups(const NodeContext& call, int64_t groups, float epsilon) {
   if (groups < 1 || shape[1] % groups != 0) {
     Fail(std::to_string(shape[1]) + " channels cannot be divided into " + std::to_string(groups) + " groups");
   }
-  for (const size_t i : {size_t{1}, size_t{2}}) {
-    if (call.ShapeOf(i) != Shape{shape[1]}) {
-      Fail("input " + std::to_string(i) + " is " + call.ShapeOf(i).ToString() + " for " +
-           std::to_string(shape[1]) + " channels");
-    }
-  }
+  CheckChannels(call, 2);
   const int64_t rows = shape[0] * groups, inner = shape.elements() / rows;
   const Value x = graph.Make<ops::Reshape>({call.F32(0)}, Shape{rows, inner});
   Value y = graph.Make<ops::LayerNorm>({x, Filled(graph, inner, 1), Filled(graph, inner, 0)}, epsilon);

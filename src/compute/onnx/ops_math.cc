@@ -59,18 +59,10 @@ Operands Aligned(const NodeContext& call, size_t i, size_t j) {
   return {call.F32(i), call.F32(j), false};
 }
 
-void PutAs(const NodeContext& call, bool last, Value value) {
-  if (last) {
-    call.OutLast(0, value);
-  } else {
-    call.Out(0, value);
-  }
-}
-
 template <class O>
 void Binary(const NodeContext& call) {
   const auto [a, b, last] = Aligned(call, 0, 1);
-  PutAs(call, last, call.graph().Make<O>({a, b}));
+  call.Put(0, call.graph().Make<O>({a, b}), last);
 }
 
 // The value of a constant f32 input with one element that does not change the broadcast shape beside input
@@ -85,9 +77,8 @@ std::optional<float> ScalarBeside(const NodeContext& call, size_t i, size_t othe
 }
 
 void Scaled(const NodeContext& call, size_t i, float factor, float offset) {
-  Graph& graph = call.graph();
-  if (call.IsLast(i)) return call.OutLast(0, graph.Make<ops::Scale>({call.F32Last(i)}, factor, offset));
-  call.Out(0, graph.Make<ops::Scale>({call.F32(i)}, factor, offset));
+  const bool last = call.IsLast(i);
+  call.Put(0, call.graph().Make<ops::Scale>({call.F32(i, last)}, factor, offset), last);
 }
 
 void BuildAdd(const NodeContext& call) {
@@ -141,20 +132,21 @@ void BuildPow(const NodeContext& call) {
 template <class O>
 void Variadic(const NodeContext& call) {
   if (call.inputs() == 0) Fail("has no inputs");
-  if (call.inputs() == 2) return Binary<O>(call);
-  Value total = call.F32(0);
-  for (size_t i = 1; i < call.inputs(); ++i) total = call.graph().Make<O>({total, call.F32(i)});
-  if (call.node.op == "Mean") {
-    total = call.graph().Make<ops::Scale>({total}, 1 / static_cast<float>(call.inputs()));
+  Graph& graph = call.graph();
+  Value total;
+  bool last = false;
+  if (call.inputs() == 2) {
+    const Operands two = Aligned(call, 0, 1);
+    total = graph.Make<O>({two.a, two.b});
+    last = two.last;
+  } else {
+    total = call.F32(0);
+    for (size_t i = 1; i < call.inputs(); ++i) total = graph.Make<O>({total, call.F32(i)});
   }
-  call.Out(0, total);
-}
-
-void BuildMean(const NodeContext& call) {
-  if (call.inputs() != 2) return Variadic<ops::Add>(call);
-  const auto [a, b, last] = Aligned(call, 0, 1);
-  const Value sum = call.graph().Make<ops::Add>({a, b});
-  PutAs(call, last, call.graph().Make<ops::Scale>({sum}, 0.5f));
+  if (call.node.op == "Mean") {
+    total = graph.Make<ops::Scale>({total}, 1 / static_cast<float>(call.inputs()));
+  }
+  call.Put(0, total, last);
 }
 
 void BuildClip(const NodeContext& call) {
@@ -212,7 +204,7 @@ void BuildPRelu(const NodeContext& call) {
   Graph& graph = call.graph();
   const auto [x, slope, last] = Aligned(call, 0, 1);
   const Value above = graph.Make<ops::Greater>({x, graph.Make<graph::Constant>({}, 0.0f)});
-  PutAs(call, last, graph.Make<ops::Where>({above, x, graph.Make<ops::Mul>({x, slope})}));
+  call.Put(0, graph.Make<ops::Where>({above, x, graph.Make<ops::Mul>({x, slope})}), last);
 }
 
 void BuildGelu(const NodeContext& call) {
@@ -238,19 +230,10 @@ void BuildSoftsign(const NodeContext& call) {
   });
 }
 
-// Comparisons and choices.
-
-template <class O>
-void Compare(const NodeContext& call) {
-  call.Out(0, call.graph().Make<O>({call.Plain(0), call.Plain(1)}));
-}
-
-void BuildNot(const NodeContext& call) {
-  call.Out(0, call.graph().Make<ops::LogicalNot>({call.Plain(0)}));
-}
-
-void BuildWhere(const NodeContext& call) {
-  call.Out(0, call.graph().Make<ops::Where>({call.Plain(0), call.Plain(1), call.Plain(2)}));
+// Comparisons and choices: an op of the inputs `kInputs`, of any type.
+template <class O, size_t... kInputs>
+void Choose(const NodeContext& call) {
+  call.Out(0, call.graph().Make<O>({call.Plain(kInputs)...}));
 }
 
 // Softmax along any axis, through a transpose to the last.
@@ -302,7 +285,7 @@ void BuildMatMul(const NodeContext& call) {
     if (xs.rank() > 2) x = graph.Make<ops::Reshape>({x}, Shape{xs.elements() / inner, inner});
     y = graph.Make<ops::MatMul>({x, w}, false, transposed);
     if (xs.rank() > 2) {
-      std::vector<int64_t> sizes(xs.sizes().begin(), xs.sizes().end());
+      auto sizes = ops::SizesOf(xs);
       sizes.back() = graph.shape(y)[1];
       y = graph.Make<ops::Reshape>({y}, Shape(sizes));
     }
@@ -313,7 +296,7 @@ void BuildMatMul(const NodeContext& call) {
     y = graph.Make<ops::BatchMatMul>({x, w}, ta, tb);
   }
   if (a.rank() == 1 || b.rank() == 1) {
-    std::vector<int64_t> sizes(graph.shape(y).sizes().begin(), graph.shape(y).sizes().end());
+    auto sizes = ops::SizesOf(graph.shape(y));
     if (a.rank() == 1) sizes.erase(sizes.end() - 2);
     if (b.rank() == 1) sizes.pop_back();
     y = graph.Make<ops::Reshape>({y}, Shape(sizes));
@@ -378,35 +361,35 @@ void Reduce(const NodeContext& call) {
 constexpr OpRow kMathOps[] = {
     {"Abs", Plainly<ops::Abs>},
     {"Add", BuildAdd},
-    {"And", Compare<ops::LogicalAnd>},
+    {"And", Choose<ops::LogicalAnd, 0, 1>},
     {"Ceil", Plainly<ops::Ceil>},
     {"Clip", BuildClip},
     {"Cos", Plainly<ops::Cos>},
     {"Div", BuildDiv},
     {"Elu", BuildElu},
-    {"Equal", Compare<ops::Equal>},
+    {"Equal", Choose<ops::Equal, 0, 1>},
     {"Erf", Plainly<ops::Erf>},
     {"Exp", Plainly<ops::Exp>},
     {"Floor", Plainly<ops::Floor>},
     {"Gelu", BuildGelu},
     {"Gemm", BuildGemm},
-    {"Greater", Compare<ops::Greater>},
-    {"GreaterOrEqual", Compare<ops::GreaterEqual>},
+    {"Greater", Choose<ops::Greater, 0, 1>},
+    {"GreaterOrEqual", Choose<ops::GreaterEqual, 0, 1>},
     {"HardSigmoid", BuildHardSigmoid},
     {"HardSwish", BuildHardSwish},
     {"LeakyRelu", BuildLeakyRelu},
-    {"Less", Compare<ops::Less>},
-    {"LessOrEqual", Compare<ops::LessEqual>},
+    {"Less", Choose<ops::Less, 0, 1>},
+    {"LessOrEqual", Choose<ops::LessEqual, 0, 1>},
     {"Log", BuildLog},
     {"LogSoftmax", AlongAxis<ops::LogSoftmax>},
     {"MatMul", BuildMatMul},
     {"Max", Variadic<ops::Maximum>},
-    {"Mean", BuildMean},
+    {"Mean", Variadic<ops::Add>},
     {"Min", Variadic<ops::Minimum>},
     {"Mul", BuildMul},
     {"Neg", Plainly<ops::Neg>},
-    {"Not", BuildNot},
-    {"Or", Compare<ops::LogicalOr>},
+    {"Not", Choose<ops::LogicalNot, 0>},
+    {"Or", Choose<ops::LogicalOr, 0, 1>},
     {"PRelu", BuildPRelu},
     {"Pow", BuildPow},
     {"Reciprocal", Plainly<ops::Reciprocal>},
@@ -430,8 +413,8 @@ constexpr OpRow kMathOps[] = {
     {"Sub", BuildSub},
     {"Sum", Variadic<ops::Add>},
     {"Tanh", Plainly<ops::Tanh>},
-    {"Where", BuildWhere},
-    {"Xor", Compare<ops::LogicalXor>},
+    {"Where", Choose<ops::Where, 0, 1, 2>},
+    {"Xor", Choose<ops::LogicalXor, 0, 1>},
 };
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 Value Rows(Graph& graph, Value x, int64_t begin, int64_t size) {
   const Shape& shape = graph.shape(x);
   if (begin == 0 && size == shape[0]) return x;
-  std::vector<int64_t> from(shape.rank()), sizes(shape.sizes().begin(), shape.sizes().end());
+  std::vector<int64_t> from(shape.rank()), sizes = ops::SizesOf(shape);
   from[0] = begin;
   sizes[0] = size;
   return graph.Make<ops::Slice>({x}, from, sizes);

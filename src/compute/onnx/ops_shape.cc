@@ -5,7 +5,7 @@
 #include "base/rng.h"
 #include "compute/onnx/attributes.h"
 #include "compute/onnx/build.h"
-#include "compute/onnx/fold_elements.h"
+#include "compute/onnx/fold.h"
 #include "compute/ops/ops.h"
 #include "compute/ops/shape/shape.h"
 
@@ -148,9 +148,9 @@ void BuildConcat(const NodeContext& call) {
   bool last = true;
   for (size_t i = 0; i < call.inputs(); ++i) last = last && call.IsLast(i);
   std::vector<Value> parts;
-  for (size_t i = 0; i < call.inputs(); ++i) parts.push_back(last ? call.F32Last(i) : call.F32(i));
-  if (last) return call.OutLast(0, call.graph().Make<ops::Concat>(std::move(parts), kPlaceOfLast[axis]));
-  call.Out(0, call.graph().Make<ops::Concat>(std::move(parts), static_cast<int>(axis)));
+  for (size_t i = 0; i < call.inputs(); ++i) parts.push_back(call.F32(i, last));
+  const int along = last ? kPlaceOfLast[axis] : static_cast<int>(axis);
+  call.Put(0, call.graph().Make<ops::Concat>(std::move(parts), along), last);
 }
 
 // With the channels last.
@@ -182,7 +182,7 @@ void BuildSlice(const NodeContext& call) {
   if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size()) {
     Fail("starts, ends, axes and steps differ in length");
   }
-  std::vector<int64_t> begin(from.rank()), size = SizesOf(from), step(from.rank(), 1);
+  std::vector<int64_t> begin(from.rank()), size = SizesOf(from);
   for (size_t i = 0; i < starts.size(); ++i) {
     const size_t axis = AxisOf(axes[i], from.rank());
     const auto range = SliceOf(starts[i], ends[i], steps[i], from[axis]);
@@ -190,8 +190,6 @@ void BuildSlice(const NodeContext& call) {
     begin[axis] = range.begin;
     size[axis] = range.count;
   }
-  const bool stepped = std::ranges::any_of(step, [](int64_t s) { return s != 1; });
-  if (stepped) return call.Out(0, call.graph().Make<ops::Slice>({call.Plain(0)}, begin, size, step));
   if (size == SizesOf(from)) return call.Forward(0, 0);
   PutSlice(call, 0, begin, size);
 }
@@ -202,17 +200,18 @@ void BuildSplit(const NodeContext& call) {
   const auto sizes = SplitSizes(from[axis], call.node.outputs.size(), call.Has(1) ? &call.Known(1) : nullptr);
   std::vector<int64_t> begin(from.rank()), size = SizesOf(from);
   int64_t at = 0;
+  const auto check = [&](bool fits) {
+    if (!fits) Fail("sizes do not add up to axis " + std::to_string(axis) + " of " + from.ToString());
+  };
   for (size_t i = 0; i < sizes.size(); ++i) {
     const int64_t own = sizes[i];
-    if (own < 0 || own > from[axis] - at)
-      Fail("sizes do not add up to axis " + std::to_string(axis) + " of " + from.ToString());
+    check(own >= 0 && own <= from[axis] - at);
     begin[axis] = at;
     size[axis] = own;
     at += own;
     if (call.Wants(i)) PutSlice(call, i, begin, size);
   }
-  if (at != from[axis])
-    Fail("sizes do not add up to axis " + std::to_string(axis) + " of " + from.ToString());
+  check(at == from[axis]);
 }
 
 void BuildExpand(const NodeContext& call) {
@@ -269,10 +268,9 @@ void BuildDropout(const NodeContext& call) {
   if (!(rate >= 0 && rate < 1)) Fail("ratio is " + std::to_string(rate) + "; must be at least 0 and below 1");
   if (!call.step().training || rate == 0) return call.Forward(0, 0);
   const uint64_t salt = HashName(call.node.name + "/" + call.node.outputs[0]);
-  const Value random_seed = call.step().random_seed;
-  if (call.IsLast(0))
-    return call.OutLast(0, call.graph().Make<ops::Dropout>({call.F32Last(0), random_seed}, rate, salt));
-  call.Out(0, call.graph().Make<ops::Dropout>({call.F32(0), random_seed}, rate, salt));
+  const bool last = call.IsLast(0);
+  const Value x = call.F32(0, last);
+  call.Put(0, call.graph().Make<ops::Dropout>({x, call.step().random_seed}, rate, salt), last);
 }
 
 void PutCast(const NodeContext& call, DType to, bool to_bool) {
@@ -313,18 +311,18 @@ void BuildPad(const NodeContext& call) {
   for (const int64_t pad : pads) {
     if (pad < 0 || pad > INT32_MAX) Fail("pad " + std::to_string(pad) + " is not supported");
   }
-  if (call.IsLast(0)) {
-    return call.OutLast(
-        0, call.graph().Make<ops::Pad>({call.F32Last(0)}, Moved(before), Moved(after), mode->value, fill));
+  const bool last = call.IsLast(0);
+  if (last) {
+    before = Moved(before);
+    after = Moved(after);
   }
-  call.Out(0, call.graph().Make<ops::Pad>({call.F32(0)}, before, after, mode->value, fill));
+  call.Put(0, call.graph().Make<ops::Pad>({call.F32(0, last)}, before, after, mode->value, fill), last);
 }
 
 // Gather with constant indices: each run of consecutive indices becomes a slice.
 void GatherKnown(const NodeContext& call, size_t axis) {
   Graph& graph = call.graph();
   const Shape& from = call.ShapeOf(0);
-  const Shape& shape = call.ShapeOf(1);
   auto indices = call.KnownInts(1);
   constexpr size_t kMaxPieces = 256;
   for (auto& index : indices) {
@@ -350,10 +348,7 @@ void GatherKnown(const NodeContext& call, size_t axis) {
   if (pieces.empty()) Fail("has no indices");
   const Value all =
       pieces.size() == 1 ? pieces[0] : graph.Make<ops::Concat>(std::move(pieces), static_cast<int>(axis));
-  std::vector<int64_t> sizes(from.sizes().begin(), from.sizes().begin() + static_cast<long>(axis));
-  sizes.insert(sizes.end(), shape.sizes().begin(), shape.sizes().end());
-  sizes.insert(sizes.end(), from.sizes().begin() + static_cast<long>(axis) + 1, from.sizes().end());
-  call.Out(0, Reshaped(graph, all, Shape(sizes)));
+  call.Out(0, Reshaped(graph, all, ops::GatheredShape(from, call.ShapeOf(1), static_cast<int>(axis))));
 }
 
 // Indices of which the negative ones count from the end of an axis.

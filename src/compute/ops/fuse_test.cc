@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "compute/engine/plan.h"
-#include "compute/graph/gradient.h"
+#include "compute/graph/graph.h"
 #include "compute/kernels/reference/reference.h"
-#include "compute/ops/list.h"
 #include "compute/ops/ops.h"
+#include "compute/ops/testing.h"
 
 namespace leat::ops {
 namespace {

@@ -1,5 +1,5 @@
 // Compares first and second derivatives of every op in the list with numeric ones.
-#include "compute/graph/gradient.h"
+#include "compute/graph/graph.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "compute/engine/plan.h"
 #include "compute/kernels/reference/reference.h"
-#include "compute/ops/list.h"
+#include "compute/ops/cases/testing.h"
 #include "compute/ops/ops.h"
 
 namespace leat::ops {

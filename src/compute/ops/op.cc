@@ -2,9 +2,8 @@
 
 #include <stdexcept>
 
-#include "compute/graph/gradient.h"
+#include "compute/graph/graph.h"
 #include "compute/ops/elementwise/elementwise.h"
-#include "compute/ops/shape/broadcast.h"
 #include "compute/ops/shape/reduce.h"
 #include "compute/ops/shape/shape.h"
 

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "compute/ops/list.h"
 #include "compute/ops/testing.h"
 
 namespace leat::ops {

@@ -19,6 +19,12 @@ graph::Rewrite FuseDense(const Graph& graph, std::span<const Value> keep);
 // The passes for every plan, in order: simplification, common subexpressions, fusions.
 std::vector<graph::Pass> StandardPasses();
 
+// The op of a node if it is an O, else nullptr.
+template <class O>
+const O* As(const Node& node) {
+  return dynamic_cast<const O*>(node.op.get());
+}
+
 // Tells which nodes a fusion may absorb.
 class FusionCandidates {
  public:
@@ -40,6 +46,24 @@ class FusionCandidates {
 using BiasFusion = std::function<std::shared_ptr<const Op>(const Op& linear, Activation activation)>;
 // Replaces linear → bias_add → activation? by the op that `fusion` returns.
 graph::Rewrite FuseBias(const Graph& graph, std::span<const Value> keep, const BiasFusion& fusion);
+
+// Fusions of convolutions and pools.
+
+// Replaces conv2d → bias_add → (relu | sigmoid | tanh)? by Conv2dBias if nothing else reads the values in
+// between.
+graph::Rewrite FuseConvolution(const Graph& graph, std::span<const Value> keep);
+
+// Merges the gradients of a convolution's weights and bias, which read the same large tensor, into
+// Conv2dGradWeightsBias.
+graph::Rewrite FuseBiasGradient(const Graph& graph, std::span<const Value> keep);
+
+// For an activation followed by max_pool: computes the activation's gradient on the small pooled tensor,
+// before max_pool_grad spreads it over the windows. Only elements that the pool chose have a gradient, and p
+// has their values:
+//   relu_grad(y, max_pool_grad(dp, index)) = max_pool_grad(relu_grad(p, dp), index)  where p, index =
+//   max_pool(y)
+// The same holds for sigmoid_grad and tanh_grad. y is then no longer needed.
+graph::Rewrite ActivationGradBeforeUnpooling(const Graph& graph, std::span<const Value> keep);
 
 // A pass that removes nodes without effect.
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <memory>
 
-#include "compute/ops/convolution/conv2d.h"
+#include "compute/ops/convolution/convolution.h"
 #include "compute/ops/elementwise/elementwise.h"
 #include "compute/ops/matrix/matrix.h"
 

@@ -4,17 +4,10 @@
 #include <bit>
 
 #include "compute/ops/elementwise/elementwise.h"
-#include "compute/ops/shape/broadcast.h"
 #include "compute/ops/shape/shape.h"
-#include "compute/ops/shape/slice.h"
 
 namespace leat::ops {
 namespace {
-
-template <class O>
-const O* As(const Node& node) {
-  return dynamic_cast<const O*>(node.op.get());
-}
 
 // The replacement of a node: an existing value or a new op. Neither if the node is kept.
 struct Simpler {

@@ -5,8 +5,8 @@
 
 #include "compute/engine/plan.h"
 #include "compute/kernels/reference/reference.h"
-#include "compute/ops/list.h"
 #include "compute/ops/ops.h"
+#include "compute/ops/testing.h"
 
 namespace leat::ops {
 namespace {

@@ -1,4 +1,4 @@
-#include "compute/optim/schedule.h"
+#include "compute/optim/optimizer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

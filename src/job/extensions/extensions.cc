@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "compute/onnx/layer.h"
+#include "compute/onnx/network.h"
 
 namespace leat::job {
 namespace {

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "compute/onnx/layer.h"
+#include "compute/onnx/network.h"
 #include "job/extensions/extensions.h"
 #include "job/input/input_files.h"
 

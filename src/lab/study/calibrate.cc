@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/threads/thread.h"
-#include "compute/engine/devices/topology.h"
+#include "compute/engine/devices/devices.h"
 #include "compute/optim/init.h"
 #include "job/job.h"
 #include "net/frames/frame.h"

@@ -7,7 +7,7 @@
 
 #include "base/fields/word.h"
 #include "base/multiversion.h"
-#include "compute/tensor/convert.h"
+#include "compute/tensor/dtype.h"
 #include "stream/decode/row_writer.h"
 
 namespace leat::stream {

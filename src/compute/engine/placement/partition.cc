@@ -8,7 +8,7 @@
 #include <map>
 #include <numeric>
 
-#include "compute/engine/placement/transfer.h"
+#include "compute/engine/compiler.h"
 #include "compute/graph/builtin.h"
 
 namespace leat::engine {

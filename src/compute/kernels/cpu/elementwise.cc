@@ -1,14 +1,14 @@
 #include <cmath>
+#include <type_traits>
 
 #include "base/multiversion.h"
-#include "compute/kernels/cpu/collapse.h"
 #include "compute/kernels/cpu/inline.h"
 #include "compute/kernels/cpu/kernels.h"
 #include "compute/kernels/cpu/math.h"
 #include "compute/ops/activation/activation.h"
 #include "compute/ops/elementwise/elementwise.h"
 #include "compute/ops/loss/loss.h"
-#include "compute/ops/shape/broadcast.h"
+#include "compute/ops/shape/shape.h"
 
 namespace leat::cpu {
 namespace {
@@ -145,8 +145,6 @@ LEAT_INLINE void MapGrid(const float* a, const float* b, T* y, const Grid& g, F 
   }
 }
 
-using Broadcast = void (*)(const float* a, const float* b, float* y, const Grid& grid);
-
 #define LEAT_BROADCAST(Name, expression)                                                             \
   LEAT_MULTIVERSION void Name##Loop(const float* pa, const float* pb, float* py, const Grid& grid) { \
     MapGrid(pa, pb, py, grid, [](float a, float b) LEAT_INLINE_LAMBDA { return (expression); });     \
@@ -160,8 +158,6 @@ LEAT_BROADCAST(Div, a / b)
 LEAT_BROADCAST(Maximum, ((a > b) | (a != a)) ? a : b)
 LEAT_BROADCAST(Minimum, ((a < b) | (a != a)) ? a : b)
 #undef LEAT_BROADCAST
-
-using Compare = void (*)(const float* a, const float* b, uint8_t* y, const Grid& grid);
 
 #define LEAT_COMPARE(Name, sign)                                                                        \
   LEAT_MULTIVERSION void Name##Loop(const float* pa, const float* pb, uint8_t* py, const Grid& grid) {  \
@@ -246,16 +242,24 @@ graph::KernelFactory BinaryFactory(Binary loop) {
   };
 }
 
-graph::KernelFactory BroadcastFactory(Broadcast loop) {
+// T: float, or u8 for a comparison.
+template <class T>
+graph::KernelFactory BroadcastFactory(void (*loop)(const float* a, const float* b, T* y, const Grid& grid)) {
   return [loop](const KernelRequest& request) -> KernelPtr {
     const Shape &a = request.inputs[0].shape, &b = request.inputs[1].shape, &y = request.outputs[0].shape;
+    if (request.inputs[0].dtype != DType::kF32) return nullptr;
     // An empty output needs no work, and axes of size 0 have no groups.
     if (y.elements() == 0) return Loop([](const KernelArgs&) {});
     const Grid grid = GridOf(a, b, y);
     if (grid.outer == 0) return nullptr;
+    std::vector<int> in_place;
     // A broadcast input is read again after the first row is written, so it must not be overwritten.
-    return Loop([=](const KernelArgs& args) { loop(In(args, 0), In(args, 1), Out(args, 0), grid); },
-                {a == y ? 0 : -1, b == y ? 0 : -1});
+    if (std::is_same_v<T, float>) in_place = {a == y ? 0 : -1, b == y ? 0 : -1};
+    return Loop(
+        [=](const KernelArgs& args) {
+          loop(In(args, 0), In(args, 1), reinterpret_cast<T*>(args.outputs[0]), grid);
+        },
+        std::move(in_place));
   };
 }
 
@@ -317,27 +321,6 @@ KernelPtr MakeWhere(const KernelRequest& request) {
       {-1, request.inputs[1].shape == y ? 0 : -1, request.inputs[2].shape == y ? 0 : -1});
 }
 
-graph::KernelFactory CompareFactory(Compare loop) {
-  return [loop](const KernelRequest& request) -> KernelPtr {
-    const Shape &a = request.inputs[0].shape, &b = request.inputs[1].shape, &y = request.outputs[0].shape;
-    if (request.inputs[0].dtype != DType::kF32) return nullptr;
-    if (y.elements() == 0) return Loop([](const KernelArgs&) {});
-    const Grid grid = GridOf(a, b, y);
-    if (grid.outer == 0) return nullptr;
-    return Loop([=](const KernelArgs& args) {
-      loop(In(args, 0), In(args, 1), reinterpret_cast<uint8_t*>(args.outputs[0]), grid);
-    });
-  };
-}
-
-KernelPtr MakeScale(const KernelRequest& request) {
-  const auto& op = static_cast<const ops::Scale&>(request.op);
-  const size_t n = Elements(request.outputs[0]);
-  return Loop([=, factor = op.factor, offset = op.offset](
-                  const KernelArgs& args) { ScaleLoop(In(args, 0), Out(args, 0), n, factor, offset); },
-              {0});
-}
-
 KernelPtr MakeAddN(const KernelRequest& request) {
   const size_t n = Elements(request.outputs[0]);
   const size_t count = request.inputs.size();
@@ -375,7 +358,7 @@ void AddElementwise(graph::KernelTable& table) {
   table.Add("relu", UnaryFactory(ReluLoop));
   table.Add("round", UnaryFactory(RoundLoop));
   table.Add("rsqrt", UnaryFactory(RsqrtLoop));
-  table.Add("scale", MakeScale);
+  table.Add("scale", MakeUnaryOf<ops::Scale, ScaleLoop, &ops::Scale::factor, &ops::Scale::offset>);
   table.Add("sigmoid", UnaryFactory(SigmoidLoop));
   table.Add("sign", UnaryFactory(SignLoop));
   table.Add("silu", UnaryFactory(SiluLoop));
@@ -404,12 +387,12 @@ void AddElementwise(graph::KernelTable& table) {
   table.Add("div", BroadcastFactory(DivLoop));
   table.Add("maximum", BroadcastFactory(MaximumLoop));
   table.Add("minimum", BroadcastFactory(MinimumLoop));
-  table.Add("equal", CompareFactory(EqualLoop));
-  table.Add("not_equal", CompareFactory(NotEqualLoop));
-  table.Add("less", CompareFactory(LessLoop));
-  table.Add("less_equal", CompareFactory(LessEqualLoop));
-  table.Add("greater", CompareFactory(GreaterLoop));
-  table.Add("greater_equal", CompareFactory(GreaterEqualLoop));
+  table.Add("equal", BroadcastFactory(EqualLoop));
+  table.Add("not_equal", BroadcastFactory(NotEqualLoop));
+  table.Add("less", BroadcastFactory(LessLoop));
+  table.Add("less_equal", BroadcastFactory(LessEqualLoop));
+  table.Add("greater", BroadcastFactory(GreaterLoop));
+  table.Add("greater_equal", BroadcastFactory(GreaterEqualLoop));
   table.Add("where", MakeWhere);
   table.Add("bias_add", BroadcastFactory(AddLoop));
 }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -45,6 +47,17 @@ KernelPtr Loop(F run, std::vector<int> in_place = {}) {
   return std::make_unique<LoopKernel<F>>(std::move(run), std::move(in_place));
 }
 
+// Merging the axes of a loop over several tensors.
+
+// Adjacent axes merged into one. `moves` has a bit for each tensor that has the axis; the others are
+// broadcast, or summed, along it.
+struct AxisGroup {
+  size_t size;
+  unsigned moves;
+};
+// Merges the axes of `sizes` into as few groups as possible and drops axes of size 1.
+std::vector<AxisGroup> Collapse(std::span<const int64_t> sizes, std::span<const unsigned> moves);
+
 // Whether the processor has bf16 dot-product instructions (onednn/primitive.cc).
 bool HasBf16();
 
@@ -59,7 +72,6 @@ void AddIndex(graph::KernelTable& table);
 void AddConvolution(graph::KernelTable& table);
 void AddPool(graph::KernelTable& table);
 void AddNormalize(graph::KernelTable& table);
-void AddEmbedding(graph::KernelTable& table);
 void AddLstm(graph::KernelTable& table);
 void AddGru(graph::KernelTable& table);
 void AddRnn(graph::KernelTable& table);

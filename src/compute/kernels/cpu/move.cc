@@ -4,13 +4,10 @@
 #include <cstring>
 
 #include "base/multiversion.h"
-#include "compute/kernels/cpu/collapse.h"
 #include "compute/kernels/cpu/inline.h"
 #include "compute/kernels/cpu/kernels.h"
-#include "compute/ops/shape/broadcast.h"
 #include "compute/ops/shape/shape.h"
-#include "compute/ops/shape/slice.h"
-#include "compute/tensor/convert.h"
+#include "compute/tensor/dtype.h"
 
 namespace leat::cpu {
 namespace {
@@ -191,29 +188,13 @@ class Copy {
   std::array<ptrdiff_t, 2> from_{}, to_{};
 };
 
-std::vector<int64_t> StridesOf(const Shape& shape) {
-  return ops::BroadcastStrides(shape, shape);
-}
-
-std::vector<int64_t> Stepped(std::vector<int64_t> strides, const std::vector<int64_t>& step) {
-  for (size_t i = 0; i < step.size(); ++i) strides[i] *= step[i];
-  return strides;
-}
-
-int64_t OffsetOf(const Shape& shape, const std::vector<int64_t>& index) {
-  const auto strides = StridesOf(shape);
-  int64_t offset = 0;
-  for (size_t i = 0; i < index.size(); ++i) offset += index[i] * strides[i];
-  return offset;
-}
-
 // CopyOfPartOut copies a contiguous tensor from a box of `whole` that begins at `offset`; CopyOfPartIn copies
 // it into the box.
 Copy CopyOfPartOut(DType type, const Shape& part, const Shape& whole, int64_t offset) {
-  return Copy(SizeOf(type), part.sizes(), StridesOf(whole), StridesOf(part), offset, 0);
+  return Copy(SizeOf(type), part.sizes(), ops::StridesOf(whole), ops::StridesOf(part), offset, 0);
 }
 Copy CopyOfPartIn(DType type, const Shape& part, const Shape& whole, int64_t offset) {
-  return Copy(SizeOf(type), part.sizes(), StridesOf(part), StridesOf(whole), 0, offset);
+  return Copy(SizeOf(type), part.sizes(), ops::StridesOf(part), ops::StridesOf(whole), 0, offset);
 }
 
 template <class T>
@@ -248,69 +229,57 @@ void Repeat(const float* x, float* y, size_t outer, size_t repeated, size_t inne
   }
 }
 
-KernelPtr FromF32(DType to, size_t n) {
-  if (to == DType::kBf16) {
-    return Loop([=](const KernelArgs& args) {
-      CastToBf16(In(args, 0), reinterpret_cast<Bf16*>(args.outputs[0]), n);
-    });
-  }
-  if (to == DType::kI32) {
-    return Loop([=](const KernelArgs& args) {
-      CastToI32(In(args, 0), reinterpret_cast<int32_t*>(args.outputs[0]), n);
-    });
-  }
-  return nullptr;
+template <class X, class Y, void (*kLoop)(const X*, Y*, size_t)>
+KernelPtr CastBy(size_t n) {
+  return Loop([n](const KernelArgs& args) {
+    kLoop(reinterpret_cast<const X*>(args.inputs[0]), reinterpret_cast<Y*>(args.outputs[0]), n);
+  });
 }
 
 KernelPtr MakeCast(const KernelRequest& request) {
   const size_t n = Elements(request.outputs[0]);
-  if (request.inputs[0].dtype != DType::kF32 && request.outputs[0].dtype != DType::kF32) return nullptr;
-  switch (request.inputs[0].dtype) {
+  const DType from = request.inputs[0].dtype, to = request.outputs[0].dtype;
+  if (from == DType::kF32 && to == DType::kBf16) return CastBy<float, Bf16, CastToBf16>(n);
+  if (from == DType::kF32 && to == DType::kI32) return CastBy<float, int32_t, CastToI32>(n);
+  if (to != DType::kF32) return nullptr;
+  switch (from) {
     case DType::kU8:
-      return Loop([=](const KernelArgs& args) {
-        CastU8(reinterpret_cast<const uint8_t*>(args.inputs[0]), Out(args, 0), n);
-      });
+      return CastBy<uint8_t, float, CastU8>(n);
     case DType::kI32:
-      return Loop([=](const KernelArgs& args) {
-        CastI32(reinterpret_cast<const int32_t*>(args.inputs[0]), Out(args, 0), n);
-      });
+      return CastBy<int32_t, float, CastI32>(n);
     case DType::kI64:
-      return Loop([=](const KernelArgs& args) {
-        CastI64(reinterpret_cast<const int64_t*>(args.inputs[0]), Out(args, 0), n);
-      });
-    case DType::kF32:
-      return FromF32(request.outputs[0].dtype, n);
+      return CastBy<int64_t, float, CastI64>(n);
     case DType::kBf16:
-      return Loop([=](const KernelArgs& args) {
-        CastBf16(reinterpret_cast<const Bf16*>(args.inputs[0]), Out(args, 0), n);
-      });
+      return CastBy<Bf16, float, CastBf16>(n);
+    case DType::kF32:
+      break;
   }
   return nullptr;
 }
 
 KernelPtr MakeTranspose(const KernelRequest& request) {
   const auto& permutation = static_cast<const ops::Transpose&>(request.op).permutation;
-  const auto strides = StridesOf(request.inputs[0].shape);
+  const auto strides = ops::StridesOf(request.inputs[0].shape);
   std::vector<int64_t> from;
   for (int axis : permutation) from.push_back(strides[static_cast<size_t>(axis)]);
   const Shape& y = request.outputs[0].shape;
-  const Copy copy(SizeOf(request.outputs[0].dtype), y.sizes(), from, StridesOf(y));
+  const Copy copy(SizeOf(request.outputs[0].dtype), y.sizes(), from, ops::StridesOf(y));
   return Loop([copy](const KernelArgs& args) { copy.Run(args.inputs[0], args.outputs[0]); });
 }
 
 KernelPtr MakeSlice(const KernelRequest& request) {
   const auto& op = static_cast<const ops::Slice&>(request.op);
   const Shape &x = request.inputs[0].shape, &y = request.outputs[0].shape;
-  const Copy copy(SizeOf(request.outputs[0].dtype), y.sizes(), Stepped(StridesOf(x), op.step), StridesOf(y),
-                  OffsetOf(x, op.begin));
+  const Copy copy(SizeOf(request.outputs[0].dtype), y.sizes(), ops::Stepped(ops::StridesOf(x), op.step),
+                  ops::StridesOf(y), ops::OffsetOf(x, op.begin));
   return Loop([copy](const KernelArgs& args) { copy.Run(args.inputs[0], args.outputs[0]); });
 }
 
 KernelPtr MakeSliceGrad(const KernelRequest& request) {
   const auto& op = static_cast<const ops::SliceGrad&>(request.op);
   const Shape &x = request.inputs[0].shape, &y = request.outputs[0].shape;
-  const Copy copy(sizeof(float), x.sizes(), StridesOf(x), Stepped(StridesOf(y), op.step), 0,
-                  OffsetOf(y, op.begin));
+  const Copy copy(sizeof(float), x.sizes(), ops::StridesOf(x), ops::Stepped(ops::StridesOf(y), op.step), 0,
+                  ops::OffsetOf(y, op.begin));
   return Loop([copy, n = Elements(request.outputs[0])](const KernelArgs& args) {
     std::fill_n(Out(args, 0), n, 0.0f);
     copy.Run(args.inputs[0], args.outputs[0]);
@@ -322,39 +291,39 @@ KernelPtr MakePad(const KernelRequest& request) {
   if (op.mode != ops::PadMode::kConstant) return nullptr;
   const DType type = request.outputs[0].dtype;
   const Shape &x = request.inputs[0].shape, &y = request.outputs[0].shape;
-  return Loop([copy = CopyOfPartIn(type, x, y, OffsetOf(y, op.before)), type, value = op.value,
+  return Loop([copy = CopyOfPartIn(type, x, y, ops::OffsetOf(y, op.before)), type, value = op.value,
                n = Elements(request.outputs[0])](const KernelArgs& args) {
     Fill(type, args.outputs[0], n, value);
     copy.Run(args.inputs[0], args.outputs[0]);
   });
 }
 
-KernelPtr MakeConcat(const KernelRequest& request) {
-  const Shape& whole = request.outputs[0].shape;
-  const size_t axis = ops::AxisOf(static_cast<const ops::Concat&>(request.op).axis, whole.rank());
-  const int64_t stride = StridesOf(whole)[axis];
-  std::vector<Copy> parts;
+// Copies between a tensor and each of the parts that it is joined of along an axis.
+std::vector<Copy> CopiesOfParts(const Shape& whole, int axis, std::span<const TensorType> parts,
+                                Copy (*copy)(DType, const Shape&, const Shape&, int64_t)) {
+  const size_t along = ops::AxisOf(axis, whole.rank());
+  const int64_t stride = ops::StridesOf(whole)[along];
+  std::vector<Copy> copies;
   int64_t begin = 0;
-  for (const TensorType& type : request.inputs) {
-    parts.push_back(CopyOfPartIn(type.dtype, type.shape, whole, begin * stride));
-    begin += type.shape[axis];
+  for (const TensorType& type : parts) {
+    copies.push_back(copy(type.dtype, type.shape, whole, begin * stride));
+    begin += type.shape[along];
   }
-  return Loop([parts = std::move(parts)](const KernelArgs& args) {
+  return copies;
+}
+
+KernelPtr MakeConcat(const KernelRequest& request) {
+  const int axis = static_cast<const ops::Concat&>(request.op).axis;
+  return Loop([parts = CopiesOfParts(request.outputs[0].shape, axis, request.inputs, CopyOfPartIn)](
+                  const KernelArgs& args) {
     for (size_t i = 0; i < parts.size(); ++i) parts[i].Run(args.inputs[i], args.outputs[0]);
   });
 }
 
 KernelPtr MakeSplit(const KernelRequest& request) {
-  const Shape& whole = request.inputs[0].shape;
-  const size_t axis = ops::AxisOf(static_cast<const ops::Split&>(request.op).axis, whole.rank());
-  const int64_t stride = StridesOf(whole)[axis];
-  std::vector<Copy> parts;
-  int64_t begin = 0;
-  for (const TensorType& type : request.outputs) {
-    parts.push_back(CopyOfPartOut(type.dtype, type.shape, whole, begin * stride));
-    begin += type.shape[axis];
-  }
-  return Loop([parts = std::move(parts)](const KernelArgs& args) {
+  const int axis = static_cast<const ops::Split&>(request.op).axis;
+  return Loop([parts = CopiesOfParts(request.inputs[0].shape, axis, request.outputs, CopyOfPartOut)](
+                  const KernelArgs& args) {
     for (size_t i = 0; i < parts.size(); ++i) parts[i].Run(args.inputs[0], args.outputs[i]);
   });
 }

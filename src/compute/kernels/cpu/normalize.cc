@@ -3,7 +3,6 @@
 
 #include "base/multiversion.h"
 #include "compute/kernels/cpu/kernels.h"
-#include "compute/ops/normalize/dropout.h"
 #include "compute/ops/normalize/normalize.h"
 
 namespace leat::cpu {

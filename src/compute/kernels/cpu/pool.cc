@@ -5,7 +5,7 @@
 #include "base/multiversion.h"
 #include "compute/kernels/cpu/inline.h"
 #include "compute/kernels/cpu/kernels.h"
-#include "compute/ops/convolution/pool.h"
+#include "compute/ops/convolution/convolution.h"
 
 namespace leat::cpu {
 namespace {

@@ -2,11 +2,10 @@
 #include <optional>
 
 #include "base/multiversion.h"
-#include "compute/kernels/cpu/collapse.h"
 #include "compute/kernels/cpu/inline.h"
 #include "compute/kernels/cpu/kernels.h"
-#include "compute/ops/shape/broadcast.h"
 #include "compute/ops/shape/reduce.h"
+#include "compute/ops/shape/shape.h"
 
 namespace leat::cpu {
 namespace {

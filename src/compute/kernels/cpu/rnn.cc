@@ -1,5 +1,5 @@
 #include "compute/kernels/cpu/recurrent.h"
-#include "compute/ops/sequence/cells.h"
+#include "compute/ops/sequence/recurrent.h"
 
 namespace leat::cpu {
 namespace {

@@ -18,7 +18,6 @@ graph::KernelTable Build() {
   AddConvolution(table);
   AddPool(table);
   AddNormalize(table);
-  AddEmbedding(table);
   AddLstm(table);
   AddGru(table);
   AddRnn(table);
@@ -27,6 +26,20 @@ graph::KernelTable Build() {
 }
 
 }  // namespace
+
+std::vector<AxisGroup> Collapse(std::span<const int64_t> sizes, std::span<const unsigned> moves) {
+  std::vector<AxisGroup> groups;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 1) continue;
+    const auto size = static_cast<size_t>(sizes[i]);
+    if (!groups.empty() && groups.back().moves == moves[i]) {
+      groups.back().size *= size;
+    } else {
+      groups.push_back({size, moves[i]});
+    }
+  }
+  return groups;
+}
 
 const graph::KernelTable& Table() {
   static const graph::KernelTable table = Build();

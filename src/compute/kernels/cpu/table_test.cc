@@ -15,9 +15,9 @@
 #include "base/rng.h"
 #include "base/testing.h"
 #include "compute/kernels/reference/reference.h"
-#include "compute/ops/list.h"
+#include "compute/ops/cases/testing.h"
 #include "compute/ops/ops.h"
-#include "compute/tensor/convert.h"
+#include "compute/tensor/dtype.h"
 
 namespace leat::cpu {
 namespace {

@@ -1,13 +1,12 @@
-
+#include "compute/ops/convolution/convolution.h"
 #include "compute/kernels/reference/kernels.h"
-#include "compute/ops/convolution/conv2d.h"
 
 namespace leat::reference {
 namespace {
 
 using ops::Conv2dSizes;
 
-// Calls f(position in x, in w, in y) for each term of the sum in compute/ops/convolution/conv2d.h.
+// Calls f(position in x, in w, in y) for each term of the sum in compute/ops/convolution/convolution.h.
 template <class F>
 void ForEachProduct(const Conv2dSizes& s, F f) {
   const ops::Window& window = s.window;
@@ -38,26 +37,8 @@ void ForEachProduct(const Conv2dSizes& s, F f) {
   }
 }
 
-// Accumulates in double precision in scratch memory, then writes the outputs.
-template <class F>
-class SumsKernel final : public graph::Kernel {
- public:
-  SumsKernel(int64_t sums, F f) : sums_(static_cast<size_t>(sums)), f_(std::move(f)) {}
-  size_t scratch_bytes() const override { return sums_ * sizeof(double); }
-  void Run(const KernelArgs& args) override {
-    auto* sums = reinterpret_cast<double*>(args.scratch);
-    for (size_t i = 0; i < sums_; ++i) sums[i] = 0;
-    f_(args, sums);
-  }
-
- private:
-  size_t sums_;
-  F f_;
-};
-
-template <class F>
-std::unique_ptr<graph::Kernel> MakeSums(int64_t sums, F f) {
-  return std::make_unique<SumsKernel<F>>(sums, std::move(f));
+Conv2dSizes SizesOf(const KernelRequest& request) {
+  return static_cast<const ops::ConvolutionOp&>(request.op).Sizes(request.inputs);
 }
 
 double ProductInDouble(float a, float b) {
@@ -69,8 +50,7 @@ void Store(const double* sums, int64_t count, float* out) {
 }
 
 std::unique_ptr<graph::Kernel> Conv2dKernel(const KernelRequest& request) {
-  const auto& op = static_cast<const ops::Conv2d&>(request.op);
-  const auto s = ops::Conv2dSizesOf(op.attr, request.inputs[0].shape, request.inputs[1].shape);
+  const Conv2dSizes s = SizesOf(request);
   return MakeSums(s.y.elements(), [s](const KernelArgs& args, double* sums) {
     const float *x = In(args, 0), *w = In(args, 1);
     ForEachProduct(s, [&](int64_t ix, int64_t iw, int64_t iy) { sums[iy] += ProductInDouble(x[ix], w[iw]); });
@@ -79,9 +59,9 @@ std::unique_ptr<graph::Kernel> Conv2dKernel(const KernelRequest& request) {
 }
 
 std::unique_ptr<graph::Kernel> Conv2dBiasKernel(const KernelRequest& request) {
-  const auto& op = static_cast<const ops::Conv2dBias&>(request.op);
-  const auto s = ops::Conv2dSizesOf(op.attr, request.inputs[0].shape, request.inputs[1].shape);
-  return MakeSums(s.y.elements(), [s, activation = op.activation](const KernelArgs& args, double* sums) {
+  const Conv2dSizes s = SizesOf(request);
+  const auto activation = static_cast<const ops::Conv2dBias&>(request.op).activation;
+  return MakeSums(s.y.elements(), [s, activation](const KernelArgs& args, double* sums) {
     const float *x = In(args, 0), *w = In(args, 1), *bias = In(args, 2);
     ForEachProduct(s, [&](int64_t ix, int64_t iw, int64_t iy) { sums[iy] += ProductInDouble(x[ix], w[iw]); });
     for (int64_t i = 0; i < s.y.elements(); ++i) {
@@ -92,8 +72,7 @@ std::unique_ptr<graph::Kernel> Conv2dBiasKernel(const KernelRequest& request) {
 }
 
 std::unique_ptr<graph::Kernel> GradInputKernel(const KernelRequest& request) {
-  const auto& op = static_cast<const ops::Conv2dGradInput&>(request.op);
-  const auto s = ops::Conv2dSizesOf(op.attr, request.inputs[0].shape, request.inputs[1].shape, op.input);
+  const Conv2dSizes s = SizesOf(request);
   return MakeSums(s.x.elements(), [s](const KernelArgs& args, double* sums) {
     const float *y = In(args, 0), *w = In(args, 1);
     ForEachProduct(s, [&](int64_t ix, int64_t iw, int64_t iy) { sums[ix] += ProductInDouble(w[iw], y[iy]); });
@@ -102,11 +81,8 @@ std::unique_ptr<graph::Kernel> GradInputKernel(const KernelRequest& request) {
 }
 
 // Also computes the bias gradient if there is a second output.
-template <class O>
 std::unique_ptr<graph::Kernel> GradWeightsKernel(const KernelRequest& request) {
-  const auto& op = static_cast<const O&>(request.op);
-  const auto s =
-      ops::Conv2dSizesOfWeights(op.attr, request.inputs[0].shape, request.inputs[1].shape, op.kernel);
+  const Conv2dSizes s = SizesOf(request);
   const int64_t weights = s.w.elements(), biases = request.outputs.size() == 1 ? 0 : s.filters;
   return MakeSums(weights + biases, [=](const KernelArgs& args, double* sums) {
     const float *x = In(args, 0), *y = In(args, 1);
@@ -124,8 +100,8 @@ void AddConvolution(graph::KernelTable& table) {
   table.Add("conv2d", Widened(Conv2dKernel));
   table.Add("conv2d_bias", Widened(Conv2dBiasKernel));
   table.Add("conv2d_grad_input", Widened(GradInputKernel));
-  table.Add("conv2d_grad_weights", Widened(GradWeightsKernel<ops::Conv2dGradWeights>));
-  table.Add("conv2d_grad_weights_bias", Widened(GradWeightsKernel<ops::Conv2dGradWeightsBias>));
+  table.Add("conv2d_grad_weights", Widened(GradWeightsKernel));
+  table.Add("conv2d_grad_weights_bias", Widened(GradWeightsKernel));
 }
 
 }  // namespace leat::reference

@@ -1,11 +1,10 @@
 #include <cmath>
 
-#include "compute/kernels/reference/elements.h"
 #include "compute/kernels/reference/kernels.h"
 #include "compute/ops/activation/activation.h"
 #include "compute/ops/elementwise/elementwise.h"
-#include "compute/ops/shape/broadcast.h"
-#include "compute/tensor/convert.h"
+#include "compute/ops/shape/shape.h"
+#include "compute/tensor/dtype.h"
 
 namespace leat::reference {
 
@@ -42,18 +41,6 @@ KernelFactory Binary(float (*f)(float, float)) {
 
 namespace {
 
-std::unique_ptr<graph::Kernel> ScaleKernel(const KernelRequest& request) {
-  const auto& op = static_cast<const ops::Scale&>(request.op);
-  const auto n = static_cast<size_t>(request.outputs[0].shape.elements());
-  return MakeKernel(
-      [n, factor = op.factor, offset = op.offset](const KernelArgs& args) {
-        const float* x = In(args, 0);
-        float* y = Out(args);
-        for (size_t i = 0; i < n; ++i) y[i] = factor * x[i] + offset;
-      },
-      1);
-}
-
 std::unique_ptr<graph::Kernel> AddNKernel(const KernelRequest& request) {
   const auto n = static_cast<size_t>(request.outputs[0].shape.elements());
   const auto count = static_cast<int>(request.inputs.size());
@@ -84,35 +71,6 @@ std::unique_ptr<graph::Kernel> CastKernel(const KernelRequest& request) {
   });
 }
 
-// y = f(op, x) or f(op, x, dy), for ops with attributes.
-template <class Operation, class F>
-KernelFactory UnaryOf(F f) {
-  return [f](const KernelRequest& request) {
-    const auto n = static_cast<size_t>(request.outputs[0].shape.elements());
-    return MakeKernel(
-        [f, n, op = static_cast<const Operation*>(&request.op)](const KernelArgs& args) {
-          const float* x = In(args, 0);
-          float* y = Out(args);
-          for (size_t i = 0; i < n; ++i) y[i] = f(*op, x[i]);
-        },
-        1);
-  };
-}
-
-template <class Operation, class F>
-KernelFactory GradOf(F f) {
-  return [f](const KernelRequest& request) {
-    const auto n = static_cast<size_t>(request.outputs[0].shape.elements());
-    return MakeKernel(
-        [f, n, op = static_cast<const Operation*>(&request.op)](const KernelArgs& args) {
-          const float *x = In(args, 0), *dy = In(args, 1);
-          float* dx = Out(args);
-          for (size_t i = 0; i < n; ++i) dx[i] = f(*op, x[i], dy[i]);
-        },
-        2);
-  };
-}
-
 // f takes two elements of any type and returns a bool.
 template <class F>
 KernelFactory Compare(F f) {
@@ -137,24 +95,19 @@ KernelFactory Compare(F f) {
   };
 }
 
-std::unique_ptr<graph::Kernel> LogicalNotKernel(const KernelRequest& request) {
-  const auto n = static_cast<size_t>(request.outputs[0].shape.elements());
-  return MakeKernel(
-      [n](const KernelArgs& args) {
-        const auto* x = reinterpret_cast<const uint8_t*>(args.inputs[0]);
-        auto* y = reinterpret_cast<uint8_t*>(args.outputs[0]);
-        for (size_t i = 0; i < n; ++i) y[i] = x[i] == 0 ? 1 : 0;
-      },
-      1);
-}
-
-std::unique_ptr<graph::Kernel> IsFiniteKernel(const KernelRequest& request) {
-  const auto n = static_cast<size_t>(request.outputs[0].shape.elements());
-  return MakeKernel([n](const KernelArgs& args) {
-    const float* x = In(args, 0);
-    auto* y = reinterpret_cast<uint8_t*>(args.outputs[0]);
-    for (size_t i = 0; i < n; ++i) y[i] = std::isfinite(x[i]) ? 1 : 0;
-  });
+// y = f(x), from elements of type X to u8.
+template <class X, class F>
+KernelFactory Predicate(F f, int in_place) {
+  return [=](const KernelRequest& request) {
+    const auto n = static_cast<size_t>(request.outputs[0].shape.elements());
+    return MakeKernel(
+        [=](const KernelArgs& args) {
+          const auto* x = reinterpret_cast<const X*>(args.inputs[0]);
+          auto* y = reinterpret_cast<uint8_t*>(args.outputs[0]);
+          for (size_t i = 0; i < n; ++i) y[i] = f(x[i]) ? 1 : 0;
+        },
+        in_place);
+  };
 }
 
 std::unique_ptr<graph::Kernel> WhereKernel(const KernelRequest& request) {
@@ -228,7 +181,8 @@ void AddArithmetic(graph::KernelTable& table) {
   table.Add("reciprocal", Unary([](float x) { return 1 / x; }));
   table.Add("round", Unary([](float x) { return std::nearbyint(x); }));
   table.Add("rsqrt", Unary([](float x) { return 1 / std::sqrt(x); }));
-  table.Add("scale", ScaleKernel);
+  table.Add("scale",
+            UnaryOf<ops::Scale>([](const ops::Scale& op, float x) { return op.factor * x + op.offset; }));
   table.Add("sign", Unary([](float x) { return static_cast<float>((x > 0) - (x < 0)); }));
   table.Add("sin", Unary([](float x) { return std::sin(x); }));
   table.Add("sqrt", Unary([](float x) { return std::sqrt(x); }));
@@ -275,11 +229,11 @@ void AddLogic(graph::KernelTable& table) {
   table.Add("equal", Compare([](auto a, auto b) { return a == b; }));
   table.Add("greater", Compare([](auto a, auto b) { return a > b; }));
   table.Add("greater_equal", Compare([](auto a, auto b) { return a >= b; }));
-  table.Add("is_finite", IsFiniteKernel);
+  table.Add("is_finite", Predicate<float>([](float x) { return std::isfinite(x); }, 0));
   table.Add("less", Compare([](auto a, auto b) { return a < b; }));
   table.Add("less_equal", Compare([](auto a, auto b) { return a <= b; }));
   table.Add("logical_and", Compare([](auto a, auto b) { return a != 0 && b != 0; }));
-  table.Add("logical_not", LogicalNotKernel);
+  table.Add("logical_not", Predicate<uint8_t>([](uint8_t x) { return x == 0; }, 1));
   table.Add("logical_or", Compare([](auto a, auto b) { return a != 0 || b != 0; }));
   table.Add("logical_xor", Compare([](auto a, auto b) { return (a != 0) != (b != 0); }));
   table.Add("not_equal", Compare([](auto a, auto b) { return a != b; }));

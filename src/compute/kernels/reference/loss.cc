@@ -94,19 +94,6 @@ std::unique_ptr<graph::Kernel> SoftmaxCrossEntropyGradKernel(const KernelRequest
       1);
 }
 
-std::unique_ptr<graph::Kernel> HuberKernel(const KernelRequest& request) {
-  const auto n = static_cast<size_t>(request.outputs[0].shape.elements());
-  return MakeKernel(
-      [n, delta = static_cast<const ops::Huber&>(request.op).delta](const KernelArgs& args) {
-        const float *p = In(args, 0), *t = In(args, 1);
-        for (size_t i = 0; i < n; ++i) {
-          const float d = p[i] - t[i], size = std::abs(d);
-          Out(args)[i] = size > delta ? delta * (size - delta / 2) : d * d / 2;
-        }
-      },
-      2);
-}
-
 std::unique_ptr<graph::Kernel> SharesKernel(const KernelRequest& request) {
   const auto n = static_cast<size_t>(request.outputs[0].shape.elements());
   return MakeKernel(
@@ -128,7 +115,10 @@ float SigmoidCrossEntropy(float x, float t) {
 
 void AddLoss(graph::KernelTable& table) {
   table.Add("absolute_error", Binary([](float p, float t) { return std::abs(p - t); }));
-  table.Add("huber", HuberKernel);
+  table.Add("huber", GradOf<ops::Huber>([](const ops::Huber& op, float p, float t) {
+              const float d = p - t, size = std::abs(d);
+              return size > op.delta ? op.delta * (size - op.delta / 2) : d * d / 2;
+            }));
   table.Add("log_softmax", LogSoftmaxKernel);
   table.Add("shares", SharesKernel);
   table.Add("sigmoid_cross_entropy", Binary(SigmoidCrossEntropy));

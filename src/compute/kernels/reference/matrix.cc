@@ -1,10 +1,9 @@
 #include <cmath>
 #include <numbers>
 
-#include "compute/kernels/reference/elements.h"
 #include "compute/kernels/reference/kernels.h"
 #include "compute/ops/matrix/matrix.h"
-#include "compute/ops/shape/broadcast.h"
+#include "compute/ops/shape/shape.h"
 
 namespace leat::reference {
 namespace {
@@ -18,10 +17,13 @@ Strides StridesOf(const Shape& shape, bool transposed) {
 }
 
 struct Product {
-  Product(const Shape& a, const Shape& b, bool transpose_a, bool transpose_b)
-      : sizes(ops::MatMulSizesOf(a, b, transpose_a, transpose_b)),
-        a_strides(StridesOf(a, transpose_a)),
-        b_strides(StridesOf(b, transpose_b)) {}
+  explicit Product(const KernelRequest& request) {
+    const auto& op = static_cast<const ops::ProductOp&>(request.op);
+    const Shape a = ops::MatrixOf(request.inputs[0].shape), b = ops::MatrixOf(request.inputs[1].shape);
+    sizes = ops::MatMulSizesOf(a, b, op.transpose_a, op.transpose_b);
+    a_strides = StridesOf(a, op.transpose_a);
+    b_strides = StridesOf(b, op.transpose_b);
+  }
 
   // y[i, j] = f(sum, j), with the sum in double precision.
   template <class F>
@@ -65,8 +67,7 @@ double Activate(ops::Activation activation, double x) {
 namespace {
 
 std::unique_ptr<graph::Kernel> MatMulKernel(const KernelRequest& request) {
-  const auto& op = static_cast<const ops::MatMul&>(request.op);
-  const Product product(request.inputs[0].shape, request.inputs[1].shape, op.transpose_a, op.transpose_b);
+  const Product product(request);
   return MakeKernel([product](const KernelArgs& args) {
     product.Run(In(args, 0), In(args, 1), Out(args),
                 [](double sum, int64_t) { return static_cast<float>(sum); });
@@ -74,10 +75,9 @@ std::unique_ptr<graph::Kernel> MatMulKernel(const KernelRequest& request) {
 }
 
 std::unique_ptr<graph::Kernel> BatchMatMulKernel(const KernelRequest& request) {
-  const auto& op = static_cast<const ops::BatchMatMul&>(request.op);
   const Shape &a = request.inputs[0].shape, &b = request.inputs[1].shape, &y = request.outputs[0].shape;
-  const Shape a_matrix(a.sizes().last(2)), b_matrix(b.sizes().last(2)), batch = ops::BatchOf(y);
-  const Product product(a_matrix, b_matrix, op.transpose_a, op.transpose_b);
+  const Shape a_matrix = ops::MatrixOf(a), b_matrix = ops::MatrixOf(b), batch = ops::BatchOf(y);
+  const Product product(request);
   const auto a_strides = ops::BroadcastStrides(ops::BatchOf(a), batch);
   const auto b_strides = ops::BroadcastStrides(ops::BatchOf(b), batch);
   return MakeKernel([=](const KernelArgs& args) {
@@ -103,9 +103,9 @@ std::unique_ptr<graph::Kernel> BiasAddKernel(const KernelRequest& request) {
 }
 
 std::unique_ptr<graph::Kernel> DenseKernel(const KernelRequest& request) {
-  const auto& op = static_cast<const ops::Dense&>(request.op);
-  const Product product(request.inputs[0].shape, request.inputs[1].shape, op.transpose_a, op.transpose_b);
-  return MakeKernel([product, activation = op.activation](const KernelArgs& args) {
+  const Product product(request);
+  const auto activation = static_cast<const ops::Dense&>(request.op).activation;
+  return MakeKernel([product, activation](const KernelArgs& args) {
     const float* bias = In(args, 2);
     product.Run(In(args, 0), In(args, 1), Out(args), [&](double sum, int64_t j) {
       return static_cast<float>(Activate(activation, sum + static_cast<double>(bias[j])));

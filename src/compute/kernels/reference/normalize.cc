@@ -2,7 +2,6 @@
 #include <cmath>
 
 #include "compute/kernels/reference/kernels.h"
-#include "compute/ops/normalize/dropout.h"
 #include "compute/ops/normalize/normalize.h"
 #include "compute/optim/moments.h"
 
@@ -43,18 +42,12 @@ std::unique_ptr<graph::Kernel> LayerNormKernel(const KernelRequest& request) {
 }
 
 // Column sums are in double precision in scratch memory.
-class LayerNormGradKernel final : public graph::Kernel {
- public:
-  explicit LayerNormGradKernel(const KernelRequest& request) : rows_(RowsOf(request.inputs[0])) {}
-  size_t scratch_bytes() const override { return static_cast<size_t>(2 * rows_.size) * sizeof(double); }
-
-  void Run(const KernelArgs& args) override {
-    const int64_t n = rows_.size;
+std::unique_ptr<graph::Kernel> LayerNormGradKernel(const KernelRequest& request) {
+  const NormRows r = RowsOf(request.inputs[0]);
+  return MakeSums(2 * r.size, [r, n = r.size](const KernelArgs& args, double* dscale) {
     const float* scale = In(args, 1);
-    auto* dscale = reinterpret_cast<double*>(args.scratch);
     double* doffset = dscale + n;
-    std::fill_n(dscale, 2 * n, 0.0);
-    for (int64_t row = 0; row < rows_.count; ++row) {
+    for (int64_t row = 0; row < r.count; ++row) {
       const float *x = In(args, 0) + row * n, *dy = In(args, 4) + row * n;
       float* dx = Out(args) + row * n;
       const double mean = static_cast<double>(In(args, 2)[row]);
@@ -76,11 +69,8 @@ class LayerNormGradKernel final : public graph::Kernel {
     }
     for (int64_t i = 0; i < n; ++i) Out(args, 1)[i] = static_cast<float>(dscale[i]);
     for (int64_t i = 0; i < n; ++i) Out(args, 2)[i] = static_cast<float>(doffset[i]);
-  }
-
- private:
-  const NormRows rows_;
-};
+  });
+}
 
 // x viewed as [rows, places, channels], with row weights.
 struct Channels {
@@ -263,8 +253,7 @@ void AddNormalize(graph::KernelTable& table) {
   table.Add("batch_norm_grad", BatchNormGradKernel);
   table.Add("dropout", DropoutKernel);
   table.Add("layer_norm", LayerNormKernel);
-  table.Add("layer_norm_grad",
-            [](const KernelRequest& request) { return std::make_unique<LayerNormGradKernel>(request); });
+  table.Add("layer_norm_grad", LayerNormGradKernel);
   table.Add("moments", [](const KernelRequest& request) { return std::make_unique<MomentsKernel>(request); });
   table.Add("moments_scaling", MomentsScalingKernel);
 }

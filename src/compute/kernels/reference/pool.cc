@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "compute/kernels/reference/kernels.h"
-#include "compute/ops/convolution/pool.h"
+#include "compute/ops/convolution/convolution.h"
 
 namespace leat::reference {
 namespace {
@@ -38,70 +38,67 @@ struct Windows {
   Shape x, y;
 };
 
-template <class Index>
-std::unique_ptr<graph::Kernel> MaxPoolOf(const Windows& windows) {
-  return MakeKernel([windows](const KernelArgs& args) {
-    const float* x = In(args, 0);
-    auto* index = reinterpret_cast<Index*>(args.outputs[1]);
-    windows.ForEach([&](int64_t at, int64_t n, int64_t oy, int64_t ox, int64_t c) {
-      int64_t best = -1, place = -1;
-      for (int64_t k = 0; k < windows.elements(); ++k) {
-        const int64_t here = windows.Place(k, n, oy, ox, c);
-        if (here < 0 ||
-            (place >= 0 && (std::isnan(x[place]) || !(x[here] > x[place] || std::isnan(x[here])))))
-          continue;
-        best = k;
-        place = here;
-      }
-      Out(args)[at] = x[place];
-      index[at] = static_cast<Index>(best);
-    });
-  });
-}
-
-template <class Index>
-std::unique_ptr<graph::Kernel> ScatterOf(const Windows& windows) {
-  return MakeKernel([windows](const KernelArgs& args) {
-    const auto* index = reinterpret_cast<const Index*>(args.inputs[1]);
-    float* dx = Out(args);
-    for (int64_t i = 0; i < windows.x.elements(); ++i) dx[i] = 0;
-    windows.ForEach([&](int64_t at, int64_t n, int64_t oy, int64_t ox, int64_t c) {
-      const int64_t place = windows.Place(index[at], n, oy, ox, c);
-      if (place >= 0) dx[place] += In(args, 0)[at];
-    });
-  });
-}
-
-template <class Index>
-std::unique_ptr<graph::Kernel> GatherOf(const Windows& windows) {
-  return MakeKernel([windows](const KernelArgs& args) {
-    const auto* index = reinterpret_cast<const Index*>(args.inputs[1]);
-    windows.ForEach([&](int64_t at, int64_t n, int64_t oy, int64_t ox, int64_t c) {
-      const int64_t place = windows.Place(index[at], n, oy, ox, c);
-      Out(args)[at] = place >= 0 ? In(args, 0)[place] : 0;
-    });
-  });
+// Calls f with a value of the type of the indices.
+template <class F>
+auto WithWindowIndex(DType type, F f) {
+  return type == DType::kU8 ? f(uint8_t{}) : f(int32_t{});
 }
 
 std::unique_ptr<graph::Kernel> MaxPoolKernel(const KernelRequest& request) {
-  const auto& op = static_cast<const ops::MaxPool&>(request.op);
-  const Windows windows(op.attr, request.inputs[0].shape, request.outputs[0].shape);
-  const bool small = request.outputs[1].dtype == DType::kU8;
-  return small ? MaxPoolOf<uint8_t>(windows) : MaxPoolOf<int32_t>(windows);
+  const Windows windows(static_cast<const ops::MaxPool&>(request.op).attr, request.inputs[0].shape,
+                        request.outputs[0].shape);
+  return WithWindowIndex(request.outputs[1].dtype, [&](auto zero) {
+    using I = decltype(zero);
+    return MakeKernel([windows](const KernelArgs& args) {
+      const float* x = In(args, 0);
+      auto* index = reinterpret_cast<I*>(args.outputs[1]);
+      windows.ForEach([&](int64_t at, int64_t n, int64_t oy, int64_t ox, int64_t c) {
+        int64_t best = -1, place = -1;
+        for (int64_t k = 0; k < windows.elements(); ++k) {
+          const int64_t here = windows.Place(k, n, oy, ox, c);
+          if (here < 0 ||
+              (place >= 0 && (std::isnan(x[place]) || !(x[here] > x[place] || std::isnan(x[here])))))
+            continue;
+          best = k;
+          place = here;
+        }
+        Out(args)[at] = x[place];
+        index[at] = static_cast<I>(best);
+      });
+    });
+  });
 }
 
 std::unique_ptr<graph::Kernel> MaxPoolGradKernel(const KernelRequest& request) {
-  const auto& op = static_cast<const ops::MaxPoolGrad&>(request.op);
-  const Windows windows(op.attr, request.outputs[0].shape, request.inputs[0].shape);
-  const bool small = request.inputs[1].dtype == DType::kU8;
-  return small ? ScatterOf<uint8_t>(windows) : ScatterOf<int32_t>(windows);
+  const Windows windows(static_cast<const ops::MaxPoolGrad&>(request.op).attr, request.outputs[0].shape,
+                        request.inputs[0].shape);
+  return WithWindowIndex(request.inputs[1].dtype, [&](auto zero) {
+    using I = decltype(zero);
+    return MakeKernel([windows](const KernelArgs& args) {
+      const auto* index = reinterpret_cast<const I*>(args.inputs[1]);
+      float* dx = Out(args);
+      for (int64_t i = 0; i < windows.x.elements(); ++i) dx[i] = 0;
+      windows.ForEach([&](int64_t at, int64_t n, int64_t oy, int64_t ox, int64_t c) {
+        const int64_t place = windows.Place(index[at], n, oy, ox, c);
+        if (place >= 0) dx[place] += In(args, 0)[at];
+      });
+    });
+  });
 }
 
 std::unique_ptr<graph::Kernel> MaxPoolGatherKernel(const KernelRequest& request) {
-  const auto& op = static_cast<const ops::MaxPoolGather&>(request.op);
-  const Windows windows(op.attr, request.inputs[0].shape, request.outputs[0].shape);
-  const bool small = request.inputs[1].dtype == DType::kU8;
-  return small ? GatherOf<uint8_t>(windows) : GatherOf<int32_t>(windows);
+  const Windows windows(static_cast<const ops::MaxPoolGather&>(request.op).attr, request.inputs[0].shape,
+                        request.outputs[0].shape);
+  return WithWindowIndex(request.inputs[1].dtype, [&](auto zero) {
+    using I = decltype(zero);
+    return MakeKernel([windows](const KernelArgs& args) {
+      const auto* index = reinterpret_cast<const I*>(args.inputs[1]);
+      windows.ForEach([&](int64_t at, int64_t n, int64_t oy, int64_t ox, int64_t c) {
+        const int64_t place = windows.Place(index[at], n, oy, ox, c);
+        Out(args)[at] = place >= 0 ? In(args, 0)[place] : 0;
+      });
+    });
+  });
 }
 
 // The divisor of the mean of a window.

@@ -2,7 +2,6 @@
 #include <cmath>
 
 #include "compute/kernels/reference/kernels.h"
-#include "compute/ops/sequence/cells.h"
 #include "compute/ops/sequence/recurrent.h"
 
 namespace leat::reference {

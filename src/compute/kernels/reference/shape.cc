@@ -3,56 +3,30 @@
 #include <limits>
 #include <vector>
 
-#include "compute/kernels/reference/elements.h"
 #include "compute/kernels/reference/kernels.h"
-#include "compute/ops/shape/broadcast.h"
 #include "compute/ops/shape/reduce.h"
 #include "compute/ops/shape/shape.h"
-#include "compute/ops/shape/slice.h"
-#include "compute/tensor/convert.h"
+#include "compute/tensor/dtype.h"
 
 namespace leat::reference {
 namespace {
 
-std::vector<int64_t> RowMajor(const Shape& shape) {
-  return ops::BroadcastStrides(shape, shape);
+// y[j] = factor · the sum of all x that map to j, where `to` broadcasts to `from`.
+std::unique_ptr<graph::Kernel> Sum(const Shape& from, const Shape& to, double factor) {
+  return MakeSums(to.elements(), [from, strides = ops::BroadcastStrides(to, from), factor, n = to.elements()](
+                                     const KernelArgs& args, double* sums) {
+    const float* x = In(args, 0);
+    ForEach(from, [&](size_t i, const Index& at) { sums[At(at, strides)] += static_cast<double>(x[i]); });
+    for (int64_t j = 0; j < n; ++j) Out(args)[j] = static_cast<float>(sums[j] * factor);
+  });
 }
 
-// y[j] = factor · the sum of all x that map to j, in double precision in scratch memory. `to` are the strides
-// that map an index of x to a position in y.
-class SumKernel final : public graph::Kernel {
- public:
-  SumKernel(const Shape& from, const Shape& to, std::vector<int64_t> strides, double factor)
-      : from_(from),
-        strides_(std::move(strides)),
-        count_(static_cast<size_t>(to.elements())),
-        factor_(factor) {}
-
-  size_t scratch_bytes() const override { return count_ * sizeof(double); }
-
-  void Run(const KernelArgs& args) override {
-    const float* x = In(args, 0);
-    float* y = Out(args);
-    auto* sums = reinterpret_cast<double*>(args.scratch);
-    std::fill_n(sums, count_, 0.0);
-    ForEach(from_, [&](size_t i, const Index& at) { sums[At(at, strides_)] += static_cast<double>(x[i]); });
-    for (size_t j = 0; j < count_; ++j) y[j] = static_cast<float>(sums[j] * factor_);
-  }
-
- private:
-  const Shape from_;
-  const std::vector<int64_t> strides_;
-  const size_t count_;
-  const double factor_;
-};
-
-std::unique_ptr<graph::Kernel> Reduce(const KernelRequest& request, bool mean) {
-  const auto& op = static_cast<const ops::ReduceOp&>(request.op);
+template <bool kMean>
+std::unique_ptr<graph::Kernel> Reduce(const KernelRequest& request) {
   const Shape& from = request.inputs[0].shape;
-  const Shape kept = op.KeptShape(from);
-  const double factor =
-      mean ? static_cast<double>(kept.elements()) / static_cast<double>(from.elements()) : 1.0;
-  return std::make_unique<SumKernel>(from, kept, ops::BroadcastStrides(kept, from), factor);
+  const Shape kept = static_cast<const ops::ReduceOp&>(request.op).KeptShape(from);
+  return Sum(from, kept,
+             kMean ? static_cast<double>(kept.elements()) / static_cast<double>(from.elements()) : 1.0);
 }
 
 // y[i] = x[offset + strides · index of i]
@@ -69,24 +43,10 @@ std::unique_ptr<graph::Kernel> Gather(const TensorType& type, std::vector<int64_
   });
 }
 
-// Offset of the element at `index` in a tensor of that shape.
-int64_t OffsetOf(const Shape& shape, std::span<const int64_t> index) {
-  const std::vector<int64_t> strides = RowMajor(shape);
-  int64_t offset = 0;
-  for (size_t i = 0; i < index.size(); ++i) offset += index[i] * strides[i];
-  return offset;
-}
-
-// Strides of every step[i]-th element.
-std::vector<int64_t> Stepped(std::vector<int64_t> strides, const std::vector<int64_t>& step) {
-  for (size_t i = 0; i < step.size(); ++i) strides[i] *= step[i];
-  return strides;
-}
-
 // Maps elements of a padded tensor to elements of the original; -1 for none.
 struct PadPlaces {
   PadPlaces(const Shape& from, const Shape& to, const std::vector<int64_t>& b, ops::PadMode m)
-      : inside(from), padded(to), before(b), strides(RowMajor(from)), mode(m) {}
+      : inside(from), padded(to), before(b), strides(ops::StridesOf(from)), mode(m) {}
 
   int64_t SourceOf(const Index& at) const {
     int64_t place = 0;
@@ -112,21 +72,12 @@ std::unique_ptr<graph::Kernel> BroadcastToKernel(const KernelRequest& request) {
 }
 
 std::unique_ptr<graph::Kernel> SumToKernel(const KernelRequest& request) {
-  const Shape &from = request.inputs[0].shape, &to = request.outputs[0].shape;
-  return std::make_unique<SumKernel>(from, to, ops::BroadcastStrides(to, from), 1.0);
-}
-
-std::unique_ptr<graph::Kernel> ReduceSumKernel(const KernelRequest& request) {
-  return Reduce(request, false);
-}
-
-std::unique_ptr<graph::Kernel> ReduceMeanKernel(const KernelRequest& request) {
-  return Reduce(request, true);
+  return Sum(request.inputs[0].shape, request.outputs[0].shape, 1.0);
 }
 
 std::unique_ptr<graph::Kernel> TransposeKernel(const KernelRequest& request) {
   const auto& op = static_cast<const ops::Transpose&>(request.op);
-  const std::vector<int64_t> strides = RowMajor(request.inputs[0].shape);
+  const std::vector<int64_t> strides = ops::StridesOf(request.inputs[0].shape);
   std::vector<int64_t> permuted;
   for (int axis : op.permutation) permuted.push_back(strides[static_cast<size_t>(axis)]);
   return Gather(request.outputs[0], std::move(permuted));
@@ -140,7 +91,7 @@ struct Piece {
 
 std::vector<Piece> PiecesOf(const Shape& whole, int axis, std::span<const TensorType> types) {
   const size_t along = ops::AxisOf(axis, whole.rank());
-  const int64_t stride = RowMajor(whole)[along];
+  const int64_t stride = ops::StridesOf(whole)[along];
   std::vector<Piece> pieces;
   int64_t begin = 0;
   for (const TensorType& type : types) {
@@ -153,7 +104,7 @@ std::vector<Piece> PiecesOf(const Shape& whole, int axis, std::span<const Tensor
 std::unique_ptr<graph::Kernel> ConcatKernel(const KernelRequest& request) {
   const auto& op = static_cast<const ops::Concat&>(request.op);
   const Shape& shape = request.outputs[0].shape;
-  const std::vector<int64_t> strides = RowMajor(shape);
+  const std::vector<int64_t> strides = ops::StridesOf(shape);
   const std::vector<Piece> pieces = PiecesOf(shape, op.axis, request.inputs);
   return WithType(request.outputs[0].dtype, [&](auto element) {
     using T = decltype(element);
@@ -170,7 +121,7 @@ std::unique_ptr<graph::Kernel> ConcatKernel(const KernelRequest& request) {
 std::unique_ptr<graph::Kernel> SplitKernel(const KernelRequest& request) {
   const auto& op = static_cast<const ops::Split&>(request.op);
   const Shape& shape = request.inputs[0].shape;
-  const std::vector<int64_t> strides = RowMajor(shape);
+  const std::vector<int64_t> strides = ops::StridesOf(shape);
   const std::vector<Piece> pieces = PiecesOf(shape, op.axis, request.outputs);
   return WithType(request.inputs[0].dtype, [&](auto element) {
     using T = decltype(element);
@@ -187,14 +138,16 @@ std::unique_ptr<graph::Kernel> SplitKernel(const KernelRequest& request) {
 std::unique_ptr<graph::Kernel> SliceKernel(const KernelRequest& request) {
   const auto& op = static_cast<const ops::Slice&>(request.op);
   const Shape& from = request.inputs[0].shape;
-  return Gather(request.outputs[0], Stepped(RowMajor(from), op.step), OffsetOf(from, op.begin));
+  return Gather(request.outputs[0], ops::Stepped(ops::StridesOf(from), op.step),
+                ops::OffsetOf(from, op.begin));
 }
 
 std::unique_ptr<graph::Kernel> SliceGradKernel(const KernelRequest& request) {
   const auto& op = static_cast<const ops::SliceGrad&>(request.op);
   const Shape &from = request.inputs[0].shape, &to = request.outputs[0].shape;
-  return MakeKernel([from, n = static_cast<size_t>(to.elements()), strides = Stepped(RowMajor(to), op.step),
-                     offset = OffsetOf(to, op.begin)](const KernelArgs& args) {
+  return MakeKernel([from, n = static_cast<size_t>(to.elements()),
+                     strides = ops::Stepped(ops::StridesOf(to), op.step),
+                     offset = ops::OffsetOf(to, op.begin)](const KernelArgs& args) {
     const float* x = In(args, 0);
     float* y = Out(args);
     std::fill_n(y, n, 0.0f);
@@ -231,25 +184,36 @@ std::unique_ptr<graph::Kernel> PadGradKernel(const KernelRequest& request) {
   });
 }
 
+// The groups of elements that a reduction makes one of.
+struct Groups {
+  explicit Groups(const KernelRequest& request) : from(request.inputs[0].shape) {
+    const Shape kept = static_cast<const ops::ReduceOp&>(request.op).KeptShape(from);
+    count = static_cast<size_t>(kept.elements());
+    strides = ops::BroadcastStrides(kept, from);
+  }
+  // Calls f(element, its group).
+  template <class F>
+  void ForEachElement(F f) const {
+    ForEach(from, [&](size_t i, const Index& at) { f(i, At(at, strides)); });
+  }
+
+  Shape from;
+  size_t count = 0;
+  std::vector<int64_t> strides;
+};
+
 // y = finish(fold of `step` over the elements along the op's axes), in double precision.
 template <class Step, class Finish>
 graph::KernelFactory Fold(double start, Step step, Finish finish) {
-  return [=](const KernelRequest& request) -> std::unique_ptr<graph::Kernel> {
-    const Shape& from = request.inputs[0].shape;
-    const Shape kept = static_cast<const ops::ReduceOp&>(request.op).KeptShape(from);
-    return MakeScratchKernel(static_cast<size_t>(kept.elements()) * sizeof(double),
-                             [=, count = static_cast<size_t>(kept.elements()),
-                              strides = ops::BroadcastStrides(kept, from)](const KernelArgs& args) {
-                               const float* x = In(args, 0);
-                               auto* sums = reinterpret_cast<double*>(args.scratch);
-                               std::fill_n(sums, count, start);
-                               ForEach(from, [&](size_t i, const Index& at) {
-                                 double& sum = sums[At(at, strides)];
-                                 sum = step(sum, static_cast<double>(x[i]));
-                               });
-                               for (size_t j = 0; j < count; ++j)
-                                 Out(args)[j] = static_cast<float>(finish(sums[j]));
-                             });
+  return [=](const KernelRequest& request) {
+    const Groups groups(request);
+    return MakeScratchKernel(groups.count * sizeof(double), [=](const KernelArgs& args) {
+      auto* sums = reinterpret_cast<double*>(args.scratch);
+      std::fill_n(sums, groups.count, start);
+      groups.ForEachElement(
+          [&](size_t i, size_t j) { sums[j] = step(sums[j], static_cast<double>(In(args, 0)[i])); });
+      for (size_t j = 0; j < groups.count; ++j) Out(args)[j] = static_cast<float>(finish(sums[j]));
+    });
   };
 }
 
@@ -261,57 +225,44 @@ double Itself(double x) {
 
 // Two numbers for each output: the largest element, and the sum relative to it.
 std::unique_ptr<graph::Kernel> LogSumExpKernel(const KernelRequest& request) {
-  const Shape& from = request.inputs[0].shape;
-  const Shape kept = static_cast<const ops::ReduceOp&>(request.op).KeptShape(from);
-  const auto count = static_cast<size_t>(kept.elements());
-  return MakeScratchKernel(
-      2 * count * sizeof(double),
-      [from, count, strides = ops::BroadcastStrides(kept, from)](const KernelArgs& args) {
-        const float* x = In(args, 0);
-        auto* largest = reinterpret_cast<double*>(args.scratch);
-        double* sums = largest + count;
-        std::fill_n(largest, count, -kInfinity);
-        std::fill_n(sums, count, 0.0);
-        ForEach(from, [&](size_t i, const Index& at) {
-          double& most = largest[At(at, strides)];
-          most = std::max(most, static_cast<double>(x[i]));
-        });
-        ForEach(from, [&](size_t i, const Index& at) {
-          const size_t j = At(at, strides);
-          // Do not subtract an infinite maximum, which would give NaN.
-          sums[j] += std::exp(static_cast<double>(x[i]) - (std::isinf(largest[j]) ? 0 : largest[j]));
-        });
-        for (size_t j = 0; j < count; ++j) {
-          Out(args)[j] = static_cast<float>((std::isinf(largest[j]) ? 0 : largest[j]) + std::log(sums[j]));
-        }
-      });
+  const Groups groups(request);
+  return MakeScratchKernel(2 * groups.count * sizeof(double), [groups](const KernelArgs& args) {
+    const float* x = In(args, 0);
+    auto* largest = reinterpret_cast<double*>(args.scratch);
+    double* sums = largest + groups.count;
+    std::fill_n(largest, groups.count, -kInfinity);
+    std::fill_n(sums, groups.count, 0.0);
+    groups.ForEachElement(
+        [&](size_t i, size_t j) { largest[j] = std::max(largest[j], static_cast<double>(x[i])); });
+    groups.ForEachElement([&](size_t i, size_t j) {
+      // Do not subtract an infinite maximum, which would give NaN.
+      sums[j] += std::exp(static_cast<double>(x[i]) - (std::isinf(largest[j]) ? 0 : largest[j]));
+    });
+    for (size_t j = 0; j < groups.count; ++j) {
+      Out(args)[j] = static_cast<float>((std::isinf(largest[j]) ? 0 : largest[j]) + std::log(sums[j]));
+    }
+  });
 }
 
 // Two numbers for each group: the product of the nonzero elements, and the number of zeros.
 std::unique_ptr<graph::Kernel> ProdOfOthersKernel(const KernelRequest& request) {
-  const Shape& from = request.inputs[0].shape;
-  const Shape kept = static_cast<const ops::ReduceOp&>(request.op).KeptShape(from);
-  const auto count = static_cast<size_t>(kept.elements());
-  return MakeScratchKernel(
-      2 * count * sizeof(double),
-      [from, count, strides = ops::BroadcastStrides(kept, from)](const KernelArgs& args) {
-        const float* x = In(args, 0);
-        auto* products = reinterpret_cast<double*>(args.scratch);
-        double* zeros = products + count;
-        std::fill_n(products, count, 1.0);
-        std::fill_n(zeros, count, 0.0);
-        ForEach(from, [&](size_t i, const Index& at) {
-          const size_t j = At(at, strides);
-          if (x[i] == 0) zeros[j] += 1;
-          if (x[i] != 0) products[j] *= static_cast<double>(x[i]);
-        });
-        ForEach(from, [&](size_t i, const Index& at) {
-          const size_t j = At(at, strides);
-          const double other_zeros = zeros[j] - (x[i] == 0 ? 1 : 0);
-          const double others = x[i] == 0 ? products[j] : products[j] / static_cast<double>(x[i]);
-          Out(args)[i] = other_zeros > 0 ? 0 : static_cast<float>(others);
-        });
-      });
+  const Groups groups(request);
+  return MakeScratchKernel(2 * groups.count * sizeof(double), [groups](const KernelArgs& args) {
+    const float* x = In(args, 0);
+    auto* products = reinterpret_cast<double*>(args.scratch);
+    double* zeros = products + groups.count;
+    std::fill_n(products, groups.count, 1.0);
+    std::fill_n(zeros, groups.count, 0.0);
+    groups.ForEachElement([&](size_t i, size_t j) {
+      if (x[i] == 0) zeros[j] += 1;
+      if (x[i] != 0) products[j] *= static_cast<double>(x[i]);
+    });
+    groups.ForEachElement([&](size_t i, size_t j) {
+      const double other_zeros = zeros[j] - (x[i] == 0 ? 1 : 0);
+      const double others = x[i] == 0 ? products[j] : products[j] / static_cast<double>(x[i]);
+      Out(args)[i] = other_zeros > 0 ? 0 : static_cast<float>(others);
+    });
+  });
 }
 
 // sign is 1 for the largest element and -1 for the smallest.
@@ -378,11 +329,11 @@ void AddShape(graph::KernelTable& table) {
             Fold(
                 0, [](double sum, double x) { return sum + x * x; }, [](double x) { return std::sqrt(x); }));
   table.Add("reduce_max", Fold(-kInfinity, largest, Itself));
-  table.Add("reduce_mean", ReduceMeanKernel);
+  table.Add("reduce_mean", Reduce<true>);
   table.Add("reduce_min", Fold(kInfinity, smallest, Itself));
   table.Add("reduce_prod", Fold(
                                1, [](double product, double x) { return product * x; }, Itself));
-  table.Add("reduce_sum", ReduceSumKernel);
+  table.Add("reduce_sum", Reduce<false>);
   table.Add("slice", SliceKernel);
   table.Add("slice_grad", SliceGradKernel);
   table.Add("split", SplitKernel);

@@ -1,42 +1,22 @@
-// Factories of all kinds of layers. compute/nn/layer.cc maps names to them.
+// The kinds of layers of each family, and what their constructors share.
 #pragma once
 
 #include <cstdint>
 #include <initializer_list>
+#include <stdexcept>
+#include <string>
 #include <string_view>
 
 #include "compute/nn/layer.h"
+#include "compute/ops/convolution/convolution.h"
 #include "compute/ops/matrix/matrix.h"
 
 namespace leat::nn {
 
-std::shared_ptr<const Layer> MakeAvgPool(const LayerRequest& request);
-std::shared_ptr<const Layer> MakeBias(const LayerRequest& request);
-std::shared_ptr<const Layer> MakeConv2d(const LayerRequest& request);
-std::shared_ptr<const Layer> MakeConv2dTranspose(const LayerRequest& request);
-std::shared_ptr<const Layer> MakeDense(const LayerRequest& request);
-std::shared_ptr<const Layer> MakeEmbedding(const LayerRequest& request);
-std::shared_ptr<const Layer> MakeFlatten(const LayerRequest& request);
-std::shared_ptr<const Layer> MakeGlobalAvgPool(const LayerRequest& request);
-std::shared_ptr<const Layer> MakeGlobalMaxPool(const LayerRequest& request);
-std::shared_ptr<const Layer> MakeGru(const LayerRequest& request);
-std::shared_ptr<const Layer> MakeLstm(const LayerRequest& request);
-std::shared_ptr<const Layer> MakeMaxPool(const LayerRequest& request);
-std::shared_ptr<const Layer> MakeReshape(const LayerRequest& request);
-std::shared_ptr<const Layer> MakeAttention(const LayerRequest& request);
-std::shared_ptr<const Layer> MakeBatchNorm(const LayerRequest& request);
-std::shared_ptr<const Layer> MakeDropout(const LayerRequest& request);
-std::shared_ptr<const Layer> MakeGelu(const LayerRequest& request);
-std::shared_ptr<const Layer> MakeLayerNorm(const LayerRequest& request);
-std::shared_ptr<const Layer> MakePosition(const LayerRequest& request);
-std::shared_ptr<const Layer> MakeRelu(const LayerRequest& request);
-std::shared_ptr<const Layer> MakeResidual(const LayerRequest& request);
-std::shared_ptr<const Layer> MakeRnn(const LayerRequest& request);
-std::shared_ptr<const Layer> MakeSigmoid(const LayerRequest& request);
-std::shared_ptr<const Layer> MakeSilu(const LayerRequest& request);
-std::shared_ptr<const Layer> MakeSoftmax(const LayerRequest& request);
-std::shared_ptr<const Layer> MakeSoftplus(const LayerRequest& request);
-std::shared_ptr<const Layer> MakeTanh(const LayerRequest& request);
+std::span<const LayerKind> DenseKinds();
+std::span<const LayerKind> ImageKinds();
+std::span<const LayerKind> BlockKinds();
+std::span<const LayerKind> SequenceKinds();
 
 // Readers for settings that several kinds of layers have.
 //
@@ -61,9 +41,39 @@ Shape WithBatch(int64_t batch, const Shape& row);
 // Number of elements of a row. Fails if it exceeds 32 bits.
 uint32_t Elements(const LayerRequest& request);
 
-template <class T>
+// The factory of a layer with the constructor T(request, arguments...).
+template <class T, auto... kArguments>
 std::shared_ptr<const Layer> Make(const LayerRequest& request) {
-  return std::make_shared<T>(request);
+  return std::make_shared<T>(request, kArguments...);
+}
+
+// For convolutions and pools.
+
+// The shape of a row. Fails unless it is [height, width, channels].
+Shape ReadImage(const LayerRequest& request);
+
+// A number for both axes, or [height, width], each at least `least`.
+ops::Pair ReadPair(const Config& settings, std::string_view key, ops::Pair fallback, int64_t least = 1);
+// A required setting such as `kernel:`.
+ops::Pair ReadPair(const Config& settings, std::string_view key);
+
+// `padding:` can be valid (none, the default), same (the output size is image / strides, rounded up), a
+// number, [height, width] or [top, left, bottom, right]. `extent` is the dilated kernel.
+ops::Padding ReadPadding(const Config& settings, const ops::Pair& image, const ops::Pair& extent,
+                         const ops::Pair& strides);
+// Whether `padding:` is the word `same`.
+bool IsSamePadding(const Config& settings);
+// Splits a total number of rows and columns evenly between the sides. An odd one goes to the bottom or right.
+ops::Padding Around(const ops::Pair& total);
+
+// Calls f and adds layer and line to any std::invalid_argument.
+template <class F>
+auto Checked(const LayerRequest& request, F f) {
+  try {
+    return f();
+  } catch (const std::invalid_argument& error) {
+    request.settings.Fail("layer " + request.name + ": " + error.what());
+  }
 }
 
 }  // namespace leat::nn

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "compute/onnx/write/ops.h"
+#include "compute/onnx/write/writer.h"
 #include "compute/ops/ops.h"
 #include "compute/optim/moments.h"
 

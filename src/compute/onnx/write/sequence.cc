@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compute/onnx/write/ops.h"
+#include "compute/onnx/write/writer.h"
 #include "compute/ops/ops.h"
 
 namespace leat::onnx {

@@ -5,7 +5,6 @@
 #include "compute/graph/builtin.h"
 #include "compute/graph/pass.h"
 #include "compute/onnx/file.h"
-#include "compute/onnx/write/ops.h"
 
 namespace leat::onnx {
 
@@ -201,6 +200,26 @@ void Writer::Write(Value result, const std::string& name) {
   last->set_name(name);
   last->add_input(from);
   last->add_output(name);
+}
+
+WriteOp FindWriter(std::string_view kind) {
+  static const auto* table = [] {
+    auto* made = new WriterTable;
+    AddMathWriters(*made);
+    AddStructureWriters(*made);
+    AddSequenceWriters(*made);
+    return made;
+  }();
+  const auto at = table->writers.find(kind);
+  return at == table->writers.end() ? nullptr : at->second;
+}
+
+bool LeftToBias(Writer& w, const Node& node) {
+  if (w.Uses(Out(node)) != 1) return false;
+  for (const auto& other : w.graph().nodes()) {
+    if (other.op->kind() == "bias_add" && other.inputs[0] == Out(node)) return true;
+  }
+  return false;
 }
 
 }  // namespace leat::onnx

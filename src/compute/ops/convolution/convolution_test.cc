@@ -5,10 +5,8 @@
 #include <limits>
 
 #include "compute/engine/plan.h"
-#include "compute/graph/gradient.h"
+#include "compute/graph/graph.h"
 #include "compute/kernels/reference/reference.h"
-#include "compute/ops/convolution/fuse.h"
-#include "compute/ops/list.h"
 #include "compute/ops/ops.h"
 #include "compute/ops/passes.h"
 #include "compute/ops/testing.h"

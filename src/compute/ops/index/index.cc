@@ -6,8 +6,6 @@
 
 namespace leat::ops {
 
-namespace {
-
 Shape GatheredShape(const Shape& x, const Shape& indices, int axis) {
   const size_t at = AxisOf(axis, x.rank());
   const auto sizes = x.sizes();
@@ -16,8 +14,6 @@ Shape GatheredShape(const Shape& x, const Shape& indices, int axis) {
   gathered.insert(gathered.end(), sizes.begin() + static_cast<ptrdiff_t>(at) + 1, sizes.end());
   return Shape(gathered);
 }
-
-}  // namespace
 
 void CheckIndices(const TensorType& indices) {
   if (indices.dtype == DType::kI32 || indices.dtype == DType::kI64) return;
@@ -50,10 +46,6 @@ std::vector<TensorType> ScatterAdd::Infer(Types inputs) const {
 
 InputGrads ScatterAdd::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
   return {graph.Make<Gather>({*output_grads[0], node.inputs[1]}, axis), std::nullopt};
-}
-
-std::string ScatterAdd::attributes() const {
-  return "shape=" + shape.ToString() + " axis=" + std::to_string(axis);
 }
 
 double ScatterAdd::flops(Types inputs, Types outputs) const {
@@ -102,10 +94,6 @@ InputGrads ScatterElementsAdd::Gradient(Graph& graph, const Node& node, OutputGr
   return {graph.Make<GatherElements>({*output_grads[0], node.inputs[1]}, axis), std::nullopt};
 }
 
-std::string ScatterElementsAdd::attributes() const {
-  return "shape=" + shape.ToString() + " axis=" + std::to_string(axis);
-}
-
 namespace {
 
 void CheckIds(const TensorType& ids) {
@@ -148,19 +136,6 @@ InputGrads EmbeddingGrad::Gradient(Graph& graph, const Node& node, OutputGrads o
   return {std::nullopt, graph.Make<Embedding>({*output_grads[0], node.inputs[0]})};
 }
 
-std::optional<RowGradient> RowsOf(const Graph& graph, Value gradient) {
-  const Node& node = graph.node(gradient);
-  if (node.op->kind() == "embedding_grad") return RowGradient{{{node.inputs[0], node.inputs[1]}}};
-  if (node.op->kind() != "add_n") return std::nullopt;
-  RowGradient all;
-  for (Value input : node.inputs) {
-    const auto some = RowsOf(graph, input);
-    if (!some) return std::nullopt;
-    all.parts.insert(all.parts.end(), some->parts.begin(), some->parts.end());
-  }
-  return all;
-}
-
 std::vector<TensorType> OneHot::Infer(Types inputs) const {
   graph::CheckInputCount(inputs, 1);
   CheckIndices(inputs[0]);
@@ -169,42 +144,25 @@ std::vector<TensorType> OneHot::Infer(Types inputs) const {
   return {{DType::kF32, Shape(sizes)}};
 }
 
-namespace {
-
-template <class T>
-void Fill(std::span<T> elements, int64_t start, int64_t step) {
-  auto x = static_cast<uint64_t>(start);
-  for (T& element : elements) {
-    element = static_cast<T>(static_cast<int64_t>(x));
-    x += static_cast<uint64_t>(step);
-  }
-}
-
-}  // namespace
-
 Value Range(Graph& graph, int64_t start, int64_t count, int64_t step, DType type) {
-  const Shape shape{count};
-  switch (type) {
-    case DType::kI32: {
-      Tensor tensor(type, shape);
-      Fill(tensor.as<int32_t>(), start, step);
-      return graph.Make<Constant>({}, std::move(tensor));
+  Tensor tensor(type, Shape{count});
+  const auto fill = [&]<class T>(std::span<T> elements) {
+    auto x = static_cast<uint64_t>(start);
+    for (T& element : elements) {
+      element = static_cast<T>(static_cast<int64_t>(x));
+      x += static_cast<uint64_t>(step);
     }
-    case DType::kI64: {
-      Tensor tensor(type, shape);
-      Fill(tensor.as<int64_t>(), start, step);
-      return graph.Make<Constant>({}, std::move(tensor));
-    }
-    case DType::kF32: {
-      Tensor tensor(type, shape);
-      Fill(tensor.as<float>(), start, step);
-      return graph.Make<Constant>({}, std::move(tensor));
-    }
-    case DType::kU8:
-    case DType::kBf16:
-      break;
+  };
+  if (type == DType::kI32) {
+    fill(tensor.as<int32_t>());
+  } else if (type == DType::kI64) {
+    fill(tensor.as<int64_t>());
+  } else if (type == DType::kF32) {
+    fill(tensor.as<float>());
+  } else {
+    throw std::invalid_argument("the range type is " + std::string(Name(type)) + "; must be i32, i64 or f32");
   }
-  throw std::invalid_argument("the range type is " + std::string(Name(type)) + "; must be i32, i64 or f32");
+  return graph.Make<Constant>({}, std::move(tensor));
 }
 
 }  // namespace leat::ops

@@ -15,30 +15,44 @@ inline int64_t PlaceOf(int64_t index, int64_t n) {
 }
 // Throws std::invalid_argument: "the indices are f32[3]; must be i32 or i64".
 void CheckIndices(const TensorType& indices);
+// The shape of a gather from x: that of the indices replaces the axis.
+Shape GatheredShape(const Shape& x, const Shape& indices, int axis);
 
-// Inputs x (any type), indices (i32 or i64, any shape). The axes of the indices replace the axis of x:
-// y[..., i..., ...] = x[..., indices[i...], ...]. Negative indices count from the end; an index out of range
-// gives 0.
-struct Gather final : Named<Op, "gather"> {
-  explicit Gather(int a = 0) : axis(a) {}
-  std::vector<TensorType> Infer(Types inputs) const override;
-  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+// Base of the ops that read along an axis, and of those that add to a tensor of `shape` along one.
+class AlongAxis : public Op {
+ public:
+  explicit AlongAxis(int a) : axis(a) {}
   std::string attributes() const override { return "axis=" + std::to_string(axis); }
 
   const int axis;
 };
-
-// Inputs x (f32, of the shape that Gather returns for a tensor of `shape`), indices. Output f32 of `shape`:
-// each slice of x is added at its index. Indices out of range are ignored.
-struct ScatterAdd final : Named<Op, "scatter_add"> {
-  ScatterAdd(Shape s, int a) : shape(s), axis(a) {}
-  std::vector<TensorType> Infer(Types inputs) const override;
-  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
-  std::string attributes() const override;
-  double flops(Types inputs, Types outputs) const override;
+class IntoShape : public Op {
+ public:
+  IntoShape(Shape s, int a) : shape(s), axis(a) {}
+  std::string attributes() const override {
+    return "shape=" + shape.ToString() + " axis=" + std::to_string(axis);
+  }
 
   const Shape shape;
   const int axis;
+};
+
+// Inputs x (any type), indices (i32 or i64, any shape). The axes of the indices replace the axis of x:
+// y[..., i..., ...] = x[..., indices[i...], ...]. Negative indices count from the end; an index out of range
+// gives 0.
+struct Gather final : Named<AlongAxis, "gather"> {
+  explicit Gather(int a = 0) : Named(a) {}
+  std::vector<TensorType> Infer(Types inputs) const override;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+};
+
+// Inputs x (f32, of the shape that Gather returns for a tensor of `shape`), indices. Output f32 of `shape`:
+// each slice of x is added at its index. Indices out of range are ignored.
+struct ScatterAdd final : Named<IntoShape, "scatter_add"> {
+  using Named::Named;
+  std::vector<TensorType> Infer(Types inputs) const override;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+  double flops(Types inputs, Types outputs) const override;
 };
 
 // Element-wise gather along an axis and its inverse, scatter-add. Each is the gradient of the other.
@@ -46,28 +60,21 @@ struct ScatterAdd final : Named<Op, "scatter_add"> {
 // Inputs x (any type), indices (i32 or i64, of the same rank, no longer than x along any axis but `axis`).
 // The output has the shape of the indices: y[i, j, k] = x[i, indices[i, j, k], k] for axis 1. Negative
 // indices count from the end; an index out of range gives 0.
-struct GatherElements final : Named<Op, "gather_elements"> {
-  explicit GatherElements(int a) : axis(a) {}
+struct GatherElements final : Named<AlongAxis, "gather_elements"> {
+  using Named::Named;
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
-  std::string attributes() const override { return "axis=" + std::to_string(axis); }
-
-  const int axis;
 };
 
 // Inputs x (f32), indices of the same shape. Output f32 of `shape`: each element of x is added at its index.
 // Indices out of range are ignored.
-struct ScatterElementsAdd final : Named<Op, "scatter_elements_add"> {
-  ScatterElementsAdd(Shape s, int a) : shape(s), axis(a) {}
+struct ScatterElementsAdd final : Named<IntoShape, "scatter_elements_add"> {
+  using Named::Named;
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
-  std::string attributes() const override;
-
-  const Shape shape;
-  const int axis;
 };
 
-// Embedding lookup, and the sparse gradient of the table.
+// Embedding lookup, and the gradient of the table.
 
 // Inputs table f32[rows, width], ids i32[...]; output f32[..., width]. An id outside [0, rows) gives zeros
 // and has no gradient; kernels must not use it as an index.
@@ -86,20 +93,6 @@ struct EmbeddingGrad final : Named<Op, "embedding_grad"> {
 
   const int64_t rows;
 };
-
-// A sparse gradient of a table: the sum of `rows[i]` at row `ids[i]`. Ids may repeat; ids outside the table
-// are ignored.
-struct RowGradient {
-  struct Part {
-    Value ids;   // i32[...]
-    Value rows;  // f32[..., width]
-  };
-  std::vector<Part> parts;
-};
-
-// The sparse form of a gradient from graph::Gradients, if it comes only from lookups in one table; empty if
-// it is dense. A caller that fetches the parts instead of the gradient avoids computing a table-sized tensor.
-std::optional<RowGradient> RowsOf(const Graph& graph, Value gradient);
 
 // Op for one-hot encoding.
 

@@ -4,18 +4,11 @@
 
 #include "compute/ops/activation/activation.h"
 #include "compute/ops/elementwise/elementwise.h"
-#include "compute/ops/logic/logic.h"
 #include "compute/ops/shape/reduce.h"
 
 namespace leat::ops {
 
 namespace {
-
-void CheckClasses(const Shape& shape) {
-  if (shape.rank() == 0 || shape[shape.rank() - 1] == 0) {
-    throw std::invalid_argument("input " + shape.ToString() + " has no elements along its last axis");
-  }
-}
 
 Value SumOfRows(Graph& graph, Value x) {
   return graph.Make<ReduceSum>({x}, std::vector<int>{-1}, true);
@@ -23,9 +16,12 @@ Value SumOfRows(Graph& graph, Value x) {
 
 }  // namespace
 
-std::vector<TensorType> Softmax::Infer(Types inputs) const {
+std::vector<TensorType> OfClasses::Infer(Types inputs) const {
   std::vector<TensorType> types = UnaryOp::Infer(inputs);
-  CheckClasses(inputs[0].shape);
+  const Shape& shape = inputs[0].shape;
+  if (shape.rank() == 0 || shape[shape.rank() - 1] == 0) {
+    throw std::invalid_argument("input " + shape.ToString() + " has no elements along its last axis");
+  }
   return types;
 }
 
@@ -41,12 +37,6 @@ InputGrads SoftmaxGrad::Gradient(Graph& graph, const Node& node, OutputGrads out
   const Value direct = graph.Make<Mul>({dz, graph.Make<Sub>({dy, s})});
   const Value through_sum = graph.Make<Mul>({dy, SumOfRows(graph, graph.Make<Mul>({dz, y}))});
   return {graph.Make<Sub>({direct, through_sum}), graph.Make<SoftmaxGrad>({y, dz})};
-}
-
-std::vector<TensorType> LogSoftmax::Infer(Types inputs) const {
-  std::vector<TensorType> types = UnaryOp::Infer(inputs);
-  CheckClasses(inputs[0].shape);
-  return types;
 }
 
 InputGrads LogSoftmax::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {

@@ -9,8 +9,12 @@ namespace leat::ops {
 // stability.
 
 // f32 x[..., c] with c > 0.
-struct Softmax final : Named<UnaryOp, "softmax"> {
+class OfClasses : public UnaryOp {
+ public:
   std::vector<TensorType> Infer(Types inputs) const override;
+};
+
+struct Softmax final : Named<OfClasses, "softmax"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
@@ -19,9 +23,7 @@ struct SoftmaxGrad final : Named<SameShapeOp, "softmax_grad"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
-// f32 x[..., c] with c > 0.
-struct LogSoftmax final : Named<UnaryOp, "log_softmax"> {
-  std::vector<TensorType> Infer(Types inputs) const override;
+struct LogSoftmax final : Named<OfClasses, "log_softmax"> {
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 

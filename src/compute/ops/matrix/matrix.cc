@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #include "compute/ops/activation/activation.h"
-#include "compute/ops/shape/broadcast.h"
+#include "compute/ops/shape/shape.h"
 
 namespace leat::ops {
 
@@ -20,10 +20,6 @@ void CheckOperands(Types inputs) {
 }
 
 namespace {
-
-Shape MatrixOf(const Shape& shape) {
-  return Shape(shape.sizes().last(2));
-}
 
 // With A = a or aᵀ, B likewise and y = A B: dA = dy Bᵀ and dB = Aᵀ dy, each transposed back.
 template <class Product>
@@ -62,17 +58,21 @@ InputGrads MatMul::Gradient(Graph& graph, const Node& node, OutputGrads output_g
   return {da, db};
 }
 
-std::string MatMul::attributes() const {
+std::string ProductOp::attributes() const {
   std::string text;
   if (transpose_a) text += "transpose_a=true";
   if (transpose_b) text += std::string(text.empty() ? "" : " ") + "transpose_b=true";
   return text;
 }
 
-double MatMul::flops(Types inputs, Types outputs) const {
+double ProductOp::flops(Types inputs, Types outputs) const {
   const Shape& a = inputs[0].shape;
   const int64_t k = a[a.rank() - (transpose_a ? 2 : 1)];
   return 2.0 * static_cast<double>(outputs[0].shape.elements()) * static_cast<double>(k);
+}
+
+Shape MatrixOf(const Shape& shape) {
+  return Shape(shape.sizes().last(2));
 }
 
 Shape BatchOf(const Shape& shape) {
@@ -98,14 +98,6 @@ InputGrads BatchMatMul::Gradient(Graph& graph, const Node& node, OutputGrads out
   const auto [da, db] = ProductGrads(graph, node, *this, *output_grads[0]);
   return {ReduceToShape(graph, da, graph.shape(node.inputs[0])),
           ReduceToShape(graph, db, graph.shape(node.inputs[1]))};
-}
-
-std::string BatchMatMul::attributes() const {
-  return MatMul(transpose_a, transpose_b).attributes();
-}
-
-double BatchMatMul::flops(Types inputs, Types outputs) const {
-  return MatMul(transpose_a, transpose_b).flops(inputs, outputs);
 }
 
 std::vector<TensorType> BiasAdd::Infer(Types inputs) const {
@@ -169,12 +161,8 @@ InputGrads Dense::Gradient(Graph& graph, const Node& node, OutputGrads output_gr
 }
 
 std::string Dense::attributes() const {
-  std::string text = MatMul(transpose_a, transpose_b).attributes();
+  const std::string text = ProductOp::attributes();
   return text + (text.empty() ? "" : " ") + "activation=" + std::string(fields::NameOf(activation));
-}
-
-double Dense::flops(Types inputs, Types outputs) const {
-  return MatMul(transpose_a, transpose_b).flops(inputs, outputs);
 }
 
 }  // namespace leat::ops

@@ -14,17 +14,23 @@ void CheckOperands(Types inputs);
 
 // Products of matrices and of batches of matrices, with optional transposition.
 
-// a[m, k] x b[k, n] → f32[m, n], both f32 or both bf16; with transpose_a, a is [k, m]; with transpose_b, b is
-// [n, k].
-struct MatMul final : Named<Op, "matmul"> {
-  explicit MatMul(bool ta = false, bool tb = false) : transpose_a(ta), transpose_b(tb) {}
-  std::vector<TensorType> Infer(Types inputs) const override;
-  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+// Base of the products, which count two operations for each pair of elements.
+class ProductOp : public Op {
+ public:
+  explicit ProductOp(bool ta = false, bool tb = false) : transpose_a(ta), transpose_b(tb) {}
   std::string attributes() const override;
   double flops(Types inputs, Types outputs) const override;
 
   const bool transpose_a;
   const bool transpose_b;
+};
+
+// a[m, k] x b[k, n] → f32[m, n], both f32 or both bf16; with transpose_a, a is [k, m]; with transpose_b, b is
+// [n, k].
+struct MatMul final : Named<ProductOp, "matmul"> {
+  using Named::Named;
+  std::vector<TensorType> Infer(Types inputs) const override;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
 };
 
 // Sizes of a matrix product, shared by MatMul and Dense.
@@ -36,18 +42,14 @@ MatMulSizes MatMulSizesOf(const Shape& a, const Shape& b, bool transpose_a, bool
 
 // a[..., m, k] x b[..., k, n] → [..., m, n]; with transpose_a, a is [..., k, m]; with transpose_b, b is
 // [..., n, k]. The axes before the last two broadcast.
-struct BatchMatMul final : Named<Op, "batch_matmul"> {
-  explicit BatchMatMul(bool ta = false, bool tb = false) : transpose_a(ta), transpose_b(tb) {}
+struct BatchMatMul final : Named<ProductOp, "batch_matmul"> {
+  using Named::Named;
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
-  std::string attributes() const override;
-  double flops(Types inputs, Types outputs) const override;
-
-  const bool transpose_a;
-  const bool transpose_b;
 };
 
-// The batch axes of a shape: all but the last two.
+// The last two axes of a shape, and the batch axes before them.
+Shape MatrixOf(const Shape& shape);
 Shape BatchOf(const Shape& shape);
 
 // x[..., n] + b[n].
@@ -69,15 +71,12 @@ bool GradientNeedsInput(Activation activation);
 Value ActivationGrad(Graph& graph, Activation activation, Value from, Value dy);
 
 // Inputs x and w as a and b of MatMul, then the bias b[n].
-struct Dense final : Named<Op, "dense"> {
-  Dense(bool ta, bool tb, Activation act) : transpose_a(ta), transpose_b(tb), activation(act) {}
+struct Dense final : Named<ProductOp, "dense"> {
+  Dense(bool ta, bool tb, Activation act) : Named(ta, tb), activation(act) {}
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
   std::string attributes() const override;
-  double flops(Types inputs, Types outputs) const override;
 
-  const bool transpose_a;
-  const bool transpose_b;
   const Activation activation;
 };
 

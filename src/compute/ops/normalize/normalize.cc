@@ -1,11 +1,13 @@
 #include "compute/ops/normalize/normalize.h"
 
+#include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
+#include "base/rng.h"
 #include "compute/ops/activation/activation.h"
 #include "compute/ops/elementwise/elementwise.h"
 #include "compute/ops/op.h"
-#include "compute/ops/shape/broadcast.h"
 #include "compute/ops/shape/reduce.h"
 #include "compute/ops/shape/shape.h"
 
@@ -30,6 +32,12 @@ Value AsColumn(Graph& graph, Value v) {
   return graph.Make<Reshape>({v}, Shape(sizes));
 }
 
+Value InverseDeviation(Graph& graph, Value variance, float epsilon) {
+  const Value deviation = graph.Make<Sqrt>({graph.Make<Scale>({variance}, 1.0f, epsilon)});
+  const Value one = graph.Make<Constant>({}, 1.0f);
+  return graph.Make<Div>({one, deviation});
+}
+
 // y, m and s in plain ops.
 std::vector<Value> ComposeLayerNorm(Graph& graph, const std::vector<Value>& inputs, float epsilon) {
   const Value x = inputs[0], scale = inputs[1], offset = inputs[2];
@@ -37,9 +45,7 @@ std::vector<Value> ComposeLayerNorm(Graph& graph, const std::vector<Value>& inpu
   const Value mean = MeanOfRows(graph, x);
   const Value centred = graph.Make<Sub>({x, mean});
   const Value variance = MeanOfRows(graph, graph.Make<Square>({centred}));
-  const Value deviation = graph.Make<Sqrt>({graph.Make<Scale>({variance}, 1.0f, epsilon)});
-  const Value one = graph.Make<Constant>({}, 1.0f);
-  const Value inverse = graph.Make<Div>({one, deviation});
+  const Value inverse = InverseDeviation(graph, variance, epsilon);
   const Value y = graph.Make<Add>({graph.Make<Mul>({graph.Make<Mul>({centred, inverse}), scale}), offset});
   return {y, graph.Make<Reshape>({mean}, rows), graph.Make<Reshape>({inverse}, rows)};
 }
@@ -60,6 +66,10 @@ std::vector<Value> ComposeLayerNormGrad(Graph& graph, const std::vector<Value>& 
 
 }  // namespace
 
+void EpsilonOp::CheckEpsilon() const {
+  if (!(epsilon > 0)) throw std::invalid_argument(attributes() + "; must be above 0");
+}
+
 std::vector<TensorType> LayerNorm::Infer(Types inputs) const {
   graph::CheckF32(inputs, 3);
   const Shape& x = inputs[0].shape;
@@ -71,7 +81,7 @@ std::vector<TensorType> LayerNorm::Infer(Types inputs) const {
                                 " must be " + Shape{n}.ToString() + ", as long as the last axis of x" +
                                 x.ToString());
   }
-  if (!(epsilon > 0)) throw std::invalid_argument(attributes() + "; must be above 0");
+  CheckEpsilon();
   const Shape rows = RowShape(x);
   return {inputs[0], {DType::kF32, rows}, {DType::kF32, rows}};
 }
@@ -85,10 +95,6 @@ InputGrads LayerNorm::Gradient(Graph& graph, const Node& node, OutputGrads outpu
   const Value dx = graph.Make<LayerNormGrad>(
       {node.inputs[0], node.inputs[1], Value{node.index, 1}, Value{node.index, 2}, *output_grads[0]});
   return {dx, Value{dx.node, 1}, Value{dx.node, 2}};
-}
-
-std::string LayerNorm::attributes() const {
-  return "epsilon=" + graph::ToString(epsilon);
 }
 
 double LayerNorm::flops(Types inputs, Types) const {
@@ -139,12 +145,6 @@ RowWeights WeightsOf(Graph& graph, Value weights, const Shape& x) {
   return w;
 }
 
-Value InverseDeviation(Graph& graph, Value variance, float epsilon) {
-  const Value deviation = graph.Make<Sqrt>({graph.Make<Scale>({variance}, 1.0f, epsilon)});
-  const Value one = graph.Make<Constant>({}, 1.0f);
-  return graph.Make<Div>({one, deviation});
-}
-
 // y, mean and variance in plain ops.
 std::vector<Value> ComposeBatchNorm(Graph& graph, const std::vector<Value>& inputs, float epsilon) {
   const Value x = inputs[0], scale = inputs[1], offset = inputs[2];
@@ -192,17 +192,12 @@ void CheckInputs(const TensorType& x, const TensorType& weights, Types channels)
   }
 }
 
-void CheckEpsilon(float epsilon) {
-  if (!(epsilon > 0))
-    throw std::invalid_argument("epsilon=" + graph::ToString(epsilon) + "; must be above 0");
-}
-
 }  // namespace
 
 std::vector<TensorType> BatchNorm::Infer(Types inputs) const {
   graph::CheckF32(inputs, 4);
   CheckInputs(inputs[0], inputs[3], inputs.subspan(1, 2));
-  CheckEpsilon(epsilon);
+  CheckEpsilon();
   return {inputs[0], inputs[1], inputs[1]};
 }
 
@@ -220,10 +215,6 @@ InputGrads BatchNorm::Gradient(Graph& graph, const Node& node, OutputGrads outpu
   return {dx, Value{dx.node, 1}, Value{dx.node, 2}, std::nullopt};
 }
 
-std::string BatchNorm::attributes() const {
-  return "epsilon=" + graph::ToString(epsilon);
-}
-
 double BatchNorm::flops(Types inputs, Types) const {
   return 8.0 * static_cast<double>(inputs[0].shape.elements());
 }
@@ -231,7 +222,7 @@ double BatchNorm::flops(Types inputs, Types) const {
 std::vector<TensorType> BatchNormGrad::Infer(Types inputs) const {
   graph::CheckF32(inputs, 6);
   CheckInputs(inputs[0], inputs[2], std::vector{inputs[1], inputs[3], inputs[4]});
-  CheckEpsilon(epsilon);
+  CheckEpsilon();
   if (inputs[5] != inputs[0]) {
     throw std::invalid_argument("dy" + inputs[5].shape.ToString() + " must be like x" +
                                 inputs[0].shape.ToString());
@@ -246,10 +237,6 @@ InputGrads BatchNormGrad::Gradient(Graph& graph, const Node& node, OutputGrads o
       });
   grads[2].reset();
   return grads;
-}
-
-std::string BatchNormGrad::attributes() const {
-  return "epsilon=" + graph::ToString(epsilon);
 }
 
 double BatchNormGrad::flops(Types inputs, Types) const {
@@ -293,6 +280,44 @@ std::vector<TensorType> MomentsScaling::Infer(Types inputs) const {
   }
   const TensorType out{DType::kF32, row};
   return {out, out, out};
+}
+
+std::vector<TensorType> Dropout::Infer(Types inputs) const {
+  graph::CheckInputCount(inputs, 2);
+  graph::CheckF32(inputs.first(1));
+  if (inputs[1] != TensorType{DType::kI64, {}}) {
+    throw std::invalid_argument("random_seed is " + inputs[1].ToString() + "; must be " +
+                                TensorType{DType::kI64, {}}.ToString());
+  }
+  if (!(rate >= 0 && rate < 1)) {
+    throw std::invalid_argument("rate=" + graph::ToString(rate) + "; must be at least 0 and below 1");
+  }
+  return {inputs[0]};
+}
+
+InputGrads Dropout::Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const {
+  return {graph.Make<Dropout>({*output_grads[0], node.inputs[1]}, rate, salt), std::nullopt};
+}
+
+std::string Dropout::attributes() const {
+  return "rate=" + graph::ToString(rate) + " salt=" + std::to_string(salt);
+}
+
+double Dropout::flops(Types, Types outputs) const {
+  return 10.0 * static_cast<double>(outputs[0].shape.elements());
+}
+
+DropoutMask::DropoutMask(const Dropout& op, int64_t random_seed)
+    : key_(Mix(static_cast<uint64_t>(random_seed), op.salt)) {
+  constexpr double kOne = 1 << 24;
+  // Keep at least one bit pattern, or the factor would be infinite.
+  threshold_ = static_cast<int32_t>(std::min(std::round(static_cast<double>(op.rate) * kOne), kOne - 1));
+  factor_ = static_cast<float>(kOne / (kOne - threshold_));
+}
+
+DropoutMask::Keys DropoutMask::KeysOf(uint64_t block) const {
+  const uint64_t keys = Mix(key_ + block);
+  return {static_cast<uint32_t>(keys), static_cast<uint32_t>(keys >> 32)};
 }
 
 }  // namespace leat::ops

@@ -1,23 +1,34 @@
-// Normalisation by row, by batch, and by moments of the stream.
+// Normalisation by row, by batch, and by moments of the stream; dropout.
 #pragma once
+
+#include <cstdint>
 
 #include "compute/ops/op.h"
 
 namespace leat::ops {
+
+// Base of the ops that add an epsilon > 0 to the variance.
+class EpsilonOp : public Op {
+ public:
+  explicit EpsilonOp(float e = 1e-5f) : epsilon(e) {}
+  std::string attributes() const override { return "epsilon=" + graph::ToString(epsilon); }
+
+  const float epsilon;
+
+ protected:
+  void CheckEpsilon() const;
+};
 
 // Layer normalisation (Ba, Kiros, Hinton 2016): normalises each row to mean 0 and variance 1, then scales and
 // shifts.
 
 // Inputs f32 x[..., n] with n > 0, scale[n], offset[n]. Outputs, with mean m and variance v of a row:
 //   y[..., n] = (x - m) s · scale + offset,  m[...],  s[...] = 1 / √(v + epsilon)
-struct LayerNorm final : Named<Op, "layer_norm"> {
-  explicit LayerNorm(float e = 1e-5f) : epsilon(e) {}
+struct LayerNorm final : Named<EpsilonOp, "layer_norm"> {
+  using Named::Named;
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
-  std::string attributes() const override;
   double flops(Types inputs, Types outputs) const override;
-
-  const float epsilon;  // > 0
 };
 
 // Inputs x, scale, m, s as above, dy. Outputs dx, dscale, doffset.
@@ -36,25 +47,19 @@ struct LayerNormGrad final : Named<Op, "layer_norm_grad"> {
 // counts as two rows. The variance is divided by the sum of weights. A row of weight <= 0 is padding: it is
 // left out, even if it holds NaN, and its y is 0. If all rows are padding, mean and variance are 0. No
 // gradient flows to the weights.
-struct BatchNorm final : Named<Op, "batch_norm"> {
-  explicit BatchNorm(float e = 1e-5f) : epsilon(e) {}
+struct BatchNorm final : Named<EpsilonOp, "batch_norm"> {
+  using Named::Named;
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
-  std::string attributes() const override;
   double flops(Types inputs, Types outputs) const override;
-
-  const float epsilon;  // > 0, added to the variance
 };
 
 // Inputs x, scale, weights, mean, variance as above, dy. Outputs dx, dscale, doffset. dx is 0 for padding.
-struct BatchNormGrad final : Named<Op, "batch_norm_grad"> {
-  explicit BatchNormGrad(float e) : epsilon(e) {}
+struct BatchNormGrad final : Named<EpsilonOp, "batch_norm_grad"> {
+  using Named::Named;
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
-  std::string attributes() const override;
   double flops(Types inputs, Types outputs) const override;
-
-  const float epsilon;
 };
 
 // Running moments of some columns of a batch, and the normalisation that they give.
@@ -79,6 +84,51 @@ struct MomentsScaling final : Named<WithoutGradient<Op>, "moments_scaling"> {
   std::string attributes() const override { return "row=" + row.ToString(); }
 
   const Shape row;
+};
+
+// Inverted dropout (Srivastava et al. 2014): kept elements are scaled up in training, so inference needs no
+// change.
+//
+// Inputs f32 x, random_seed i64[]. Output y: 0 for a fraction `rate` of the elements, x / (1 - rate) for the
+// others. The choice is a pure function of (random_seed, salt, position), so the gradient and a repeated step
+// drop the same elements. Each layer of a network has a different salt.
+struct Dropout final : Named<Op, "dropout"> {
+  Dropout(float r, uint64_t s) : rate(r), salt(s) {}
+  std::vector<TensorType> Infer(Types inputs) const override;
+  InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
+  std::string attributes() const override;
+  double flops(Types inputs, Types outputs) const override;
+
+  const float rate;  // in [0, 1)
+  const uint64_t salt;
+};
+
+// The choice of dropped elements, shared by all kernels. 32-bit arithmetic, so that compilers vectorise it.
+class DropoutMask {
+ public:
+  DropoutMask(const Dropout& op, int64_t random_seed);
+  // Hash keys of one block of 2^32 positions.
+  struct Keys {
+    uint32_t first, second;
+  };
+  Keys KeysOf(uint64_t block) const;
+  int32_t threshold() const { return threshold_; }
+  // 1 / (fraction that is kept).
+  float factor() const { return factor_; }
+
+  // 24 random bits for the low 32 bits of a position. The element is dropped if they are below the threshold.
+  [[gnu::always_inline]] static inline int32_t Bits(uint32_t position, Keys keys) {
+    uint32_t h = position * 0x9e3779b9u ^ keys.first;
+    h = (h ^ (h >> 16)) * 0x21f0aaadu;
+    h = (h ^ (h >> 15)) + keys.second;
+    h = (h ^ (h >> 16)) * 0x735a2d97u;
+    return static_cast<int32_t>((h ^ (h >> 15)) >> 8);
+  }
+
+ private:
+  uint64_t key_;
+  int32_t threshold_;
+  float factor_;
 };
 
 }  // namespace leat::ops

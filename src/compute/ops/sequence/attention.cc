@@ -10,15 +10,9 @@
 #include "compute/ops/op.h"
 #include "compute/ops/shape/reduce.h"
 #include "compute/ops/shape/shape.h"
-#include "compute/ops/shape/slice.h"
 
 namespace leat::ops {
 namespace {
-
-std::string Attributes(const AttentionSettings& s) {
-  return "heads=" + std::to_string(s.heads) + (s.causal ? " causal=true" : "") +
-         (s.mask_queries ? " mask_queries=true" : "");
-}
 
 double ScoreFlops(const AttentionShape& s) {
   return 2.0 * static_cast<double>(s.batch * s.heads * s.size) * static_cast<double>(s.queries) *
@@ -196,6 +190,11 @@ AttentionShape AttentionShapeOf(const AttentionSettings& settings, Types inputs)
   return s;
 }
 
+std::string AttentionOp::attributes() const {
+  return "heads=" + std::to_string(settings.heads) + (settings.causal ? " causal=true" : "") +
+         (settings.mask_queries ? " mask_queries=true" : "");
+}
+
 std::vector<TensorType> Attention::Infer(Types inputs) const {
   const AttentionShape s = AttentionShapeOf(settings, inputs);
   return {{DType::kF32, {s.batch, s.queries, s.heads * s.size}},
@@ -217,10 +216,6 @@ InputGrads Attention::Gradient(Graph& graph, const Node& node, OutputGrads outpu
   for (uint32_t i = 0; i < s.lengths_input(); ++i) grads.emplace_back(Value{first.node, i});
   if (s.lengths) grads.emplace_back(std::nullopt);
   return grads;
-}
-
-std::string Attention::attributes() const {
-  return Attributes(settings);
 }
 
 double Attention::flops(Types inputs, Types) const {
@@ -248,10 +243,6 @@ InputGrads AttentionGrad::Gradient(Graph& graph, const Node& node, OutputGrads o
   return ComposedGradient(graph, node, output_grads, [&](Graph& g, const std::vector<Value>& inputs) {
     return Composer(g, s).Backward(inputs);
   });
-}
-
-std::string AttentionGrad::attributes() const {
-  return Attributes(settings);
 }
 
 double AttentionGrad::flops(Types inputs, Types) const {

@@ -16,6 +16,14 @@ struct AttentionSettings {
   friend bool operator==(const AttentionSettings&, const AttentionSettings&) = default;
 };
 
+class AttentionOp : public Op {
+ public:
+  explicit AttentionOp(AttentionSettings s) : settings(s) {}
+  std::string attributes() const override;
+
+  const AttentionSettings settings;
+};
+
 // Inputs
 //   f32 q[batch, queries, heads · d], k[batch, keys, heads · d], v like k; or one tensor
 //   f32 qkv[batch, time, 3 · heads · d] with the three concatenated, as one product computes them;
@@ -23,25 +31,19 @@ struct AttentionSettings {
 // Outputs, with P = softmax of q kᵀ / √d over the visible keys:
 //   y[batch, queries, heads · d] = P v,  l[batch, heads, queries] = log of the softmax denominator.
 // A query without visible keys has y = 0 and l = 0.
-struct Attention final : Named<Op, "attention"> {
-  explicit Attention(AttentionSettings s) : settings(s) {}
+struct Attention final : Named<AttentionOp, "attention"> {
+  using Named::Named;
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
-  std::string attributes() const override;
   double flops(Types inputs, Types outputs) const override;
-
-  const AttentionSettings settings;
 };
 
 // Inputs: those of Attention, its outputs y and l, and dy. Outputs dq, dk, dv, or dqkv.
-struct AttentionGrad final : Named<Op, "attention_grad"> {
-  explicit AttentionGrad(AttentionSettings s) : settings(s) {}
+struct AttentionGrad final : Named<AttentionOp, "attention_grad"> {
+  using Named::Named;
   std::vector<TensorType> Infer(Types inputs) const override;
   InputGrads Gradient(Graph& graph, const Node& node, OutputGrads output_grads) const override;
-  std::string attributes() const override;
   double flops(Types inputs, Types outputs) const override;
-
-  const AttentionSettings settings;
 };
 
 // Sizes and input layout of an attention, shared by shape rules and kernels.

@@ -8,10 +8,10 @@
 #include <cmath>
 
 #include "compute/engine/plan.h"
-#include "compute/graph/gradient.h"
+#include "compute/graph/graph.h"
 #include "compute/kernels/reference/reference.h"
-#include "compute/ops/list.h"
 #include "compute/ops/ops.h"
+#include "compute/ops/testing.h"
 
 namespace leat::ops {
 namespace {
@@ -209,39 +209,6 @@ TEST(SequenceLengthsTest, CountsUpToThePaddingThatEndsARow) {
   auto plan = engine::Plan::Compile(graph, std::vector{v}, {.tables = {&reference::Kernels()}, .passes = {}});
   plan->Run();
   EXPECT_THAT(plan->At(v).as<int32_t>(), ::testing::ElementsAre(2, 0, 2, 3));
-}
-
-// A table with two lookups: its gradient has the rows of both, and the dense gradient is not computed.
-TEST(RowGradients, StayRowsThroughSums) {
-  Graph graph;
-  const Value table = graph.Make<Variable>({}, TensorType{DType::kF32, {1000, 4}});
-  const Value first = graph.Make<Placeholder>({}, TensorType{DType::kI32, {3}});
-  const Value second = graph.Make<Placeholder>({}, TensorType{DType::kI32, {2, 2}});
-  const Value loss = graph.Make<AddN>({graph.Make<ReduceSum>({graph.Make<Embedding>({table, first})}),
-                                       graph.Make<ReduceSum>({graph.Make<Embedding>({table, second})})});
-  const Value gradient = graph::Gradients(graph, loss, std::vector{table})[0];
-  const auto rows = RowsOf(graph, gradient);
-  ASSERT_TRUE(rows.has_value());
-  ASSERT_EQ(rows->parts.size(), 2u);
-  std::vector<Value> fetches = {loss};
-  std::vector<Value> ids;
-  for (const auto& part : rows->parts) {
-    ids.push_back(part.ids);
-    fetches.push_back(part.rows);
-    EXPECT_EQ(graph.shape(part.rows)[graph.shape(part.rows).rank() - 1], 4);
-  }
-  EXPECT_THAT(ids, ::testing::UnorderedElementsAre(first, second));
-  const auto plan = engine::Plan::Compile(graph, fetches, {.tables = {&reference::Kernels()}, .passes = {}});
-  EXPECT_THAT(plan->ToString(), ::testing::Not(::testing::HasSubstr("embedding_grad")));
-}
-
-TEST(RowGradients, AreNoneWhereTheTableIsUsedOtherwise) {
-  Graph graph;
-  const Value table = graph.Make<Variable>({}, TensorType{DType::kF32, {10, 4}});
-  const Value ids = graph.Make<Placeholder>({}, TensorType{DType::kI32, {3}});
-  const Value loss = graph.Make<AddN>({graph.Make<ReduceSum>({graph.Make<Embedding>({table, ids})}),
-                                       graph.Make<ReduceSum>({graph.Make<Square>({table})})});
-  EXPECT_FALSE(RowsOf(graph, graph::Gradients(graph, loss, std::vector{table})[0]).has_value());
 }
 
 }  // namespace

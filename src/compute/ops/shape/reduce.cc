@@ -3,8 +3,6 @@
 #include <stdexcept>
 
 #include "compute/ops/elementwise/elementwise.h"
-#include "compute/ops/logic/logic.h"
-#include "compute/ops/shape/broadcast.h"
 #include "compute/ops/shape/shape.h"
 
 namespace leat::ops {

@@ -5,7 +5,7 @@
 
 #include "compute/kernels/cpu/kernels.h"
 #include "compute/kernels/cpu/onednn/primitive.h"
-#include "compute/ops/convolution/conv2d.h"
+#include "compute/ops/convolution/convolution.h"
 
 namespace leat::cpu {
 namespace {
@@ -172,7 +172,8 @@ bool Covered(const Conv2dSizes& s) {
 }
 
 template <class F>
-KernelPtr MakeStages(const KernelRequest& request, const Conv2dSizes& sizes, Made made, F add) {
+KernelPtr MakeStages(const KernelRequest& request, Made made, F add) {
+  const Conv2dSizes sizes = static_cast<const ops::ConvolutionOp&>(request.op).Sizes(request.inputs);
   const DType operands = request.inputs[0].dtype;
   if (!Covered(sizes) || (operands == DType::kBf16 && !HasBf16())) return nullptr;
   const int threads = ThreadsOf(request);
@@ -195,10 +196,11 @@ ArgumentRef ReorderedWeights(StagesKernel& kernel, const Description& d, const m
   return place;
 }
 
-KernelPtr MakeForward(const KernelRequest& request, const ops::Conv2dAttributes& attr, bool with_bias,
-                      ops::Activation activation) {
-  const auto sizes = ops::Conv2dSizesOf(attr, request.inputs[0].shape, request.inputs[1].shape);
-  return MakeStages(request, sizes, Made::kY, [&](StagesKernel& kernel, const Description& d) {
+KernelPtr MakeForward(const KernelRequest& request) {
+  const auto* fused = dynamic_cast<const ops::Conv2dBias*>(&request.op);
+  const bool with_bias = fused != nullptr;
+  const auto activation = with_bias ? fused->activation : ops::Activation::kNone;
+  return MakeStages(request, Made::kY, [&](StagesKernel& kernel, const Description& d) {
     const auto forward = d.Forward(with_bias, activation);
     const ArgumentRef weights = ReorderedWeights(kernel, d, forward.weights_desc());
     std::vector<std::pair<Argument, ArgumentRef>> arguments = {
@@ -211,20 +213,8 @@ KernelPtr MakeForward(const KernelRequest& request, const ops::Conv2dAttributes&
   });
 }
 
-KernelPtr MakeConv2d(const KernelRequest& request) {
-  const auto& op = static_cast<const ops::Conv2d&>(request.op);
-  return MakeForward(request, op.attr, false, ops::Activation::kNone);
-}
-
-KernelPtr MakeConv2dBias(const KernelRequest& request) {
-  const auto& op = static_cast<const ops::Conv2dBias&>(request.op);
-  return MakeForward(request, op.attr, true, op.activation);
-}
-
 KernelPtr MakeConv2dGradInput(const KernelRequest& request) {
-  const auto& op = static_cast<const ops::Conv2dGradInput&>(request.op);
-  const auto sizes = ops::Conv2dSizesOf(op.attr, request.inputs[0].shape, request.inputs[1].shape, op.input);
-  return MakeStages(request, sizes, Made::kX, [](StagesKernel& kernel, const Description& d) {
+  return MakeStages(request, Made::kX, [](StagesKernel& kernel, const Description& d) {
     const auto backward = d.BackwardData();
     const ArgumentRef weights = ReorderedWeights(kernel, d, backward.weights_desc());
     kernel.Add(dnnl::convolution_backward_data(backward), backward.scratchpad_desc(),
@@ -235,12 +225,8 @@ KernelPtr MakeConv2dGradInput(const KernelRequest& request) {
 }
 
 // Also computes the bias gradient if there is a second output.
-template <class O>
 KernelPtr MakeGradWeights(const KernelRequest& request) {
-  const auto& op = static_cast<const O&>(request.op);
-  const auto sizes =
-      ops::Conv2dSizesOfWeights(op.attr, request.inputs[0].shape, request.inputs[1].shape, op.kernel);
-  return MakeStages(request, sizes, Made::kWeights, [&](StagesKernel& kernel, const Description& d) {
+  return MakeStages(request, Made::kWeights, [&](StagesKernel& kernel, const Description& d) {
     const bool with_bias = request.outputs.size() == 2;
     const auto backward = d.BackwardWeights(with_bias);
     const memory::desc made = backward.diff_weights_desc();
@@ -260,11 +246,11 @@ KernelPtr MakeGradWeights(const KernelRequest& request) {
 }  // namespace
 
 void AddConvolution(graph::KernelTable& table) {
-  table.Add("conv2d", MakeConv2d);
-  table.Add("conv2d_bias", MakeConv2dBias);
+  table.Add("conv2d", MakeForward);
+  table.Add("conv2d_bias", MakeForward);
   table.Add("conv2d_grad_input", MakeConv2dGradInput);
-  table.Add("conv2d_grad_weights", MakeGradWeights<ops::Conv2dGradWeights>);
-  table.Add("conv2d_grad_weights_bias", MakeGradWeights<ops::Conv2dGradWeightsBias>);
+  table.Add("conv2d_grad_weights", MakeGradWeights);
+  table.Add("conv2d_grad_weights_bias", MakeGradWeights);
 }
 
 }  // namespace leat::cpu

@@ -9,8 +9,8 @@
 #include "base/rng.h"
 #include "compute/kernels/cpu/table.h"
 #include "compute/kernels/reference/reference.h"
-#include "compute/ops/list.h"
 #include "compute/ops/ops.h"
+#include "compute/ops/testing.h"
 
 namespace leat::cpu {
 namespace {

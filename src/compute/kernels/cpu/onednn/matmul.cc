@@ -4,7 +4,7 @@
 #include "compute/kernels/cpu/kernels.h"
 #include "compute/kernels/cpu/onednn/primitive.h"
 #include "compute/ops/matrix/matrix.h"
-#include "compute/ops/shape/broadcast.h"
+#include "compute/ops/shape/shape.h"
 
 namespace leat::cpu {
 namespace {
@@ -36,6 +36,30 @@ dnnl::matmul::primitive_desc Describe(const Product& p) {
   return {product, attributes, Engine()};
 }
 
+// A kernel implemented by one primitive. `arguments` are the inputs and then the output.
+class ProductKernel final : public graph::Kernel {
+ public:
+  ProductKernel(dnnl::primitive primitive, std::vector<Argument> arguments, const memory::desc& scratch,
+                int threads)
+      : threads_(threads), inputs_(arguments.size() - 1), scratch_bytes_(scratch.get_size()) {
+    arguments.push_back({DNNL_ARG_SCRATCHPAD, scratch});
+    primitive_ = PreparedPrimitive(std::move(primitive), arguments);
+  }
+  size_t scratch_bytes() const override { return scratch_bytes_; }
+  void Run(const KernelArgs& args) override {
+    for (size_t i = 0; i < inputs_; ++i) primitive_.Set(i, args.inputs[i]);
+    primitive_.Set(inputs_, args.outputs[0]);
+    primitive_.Set(inputs_ + 1, args.scratch);
+    const ThreadLimit limit(threads_);
+    primitive_.Run();
+  }
+
+ private:
+  int threads_;
+  size_t inputs_, scratch_bytes_;
+  PreparedPrimitive primitive_;
+};
+
 KernelPtr MakeProduct(const Product& p, int threads) {
   const auto [m, n, k] = p.sizes;
   // oneDNN has no primitive for empty tensors, and some of its loops overflow beyond 31 bits.
@@ -48,9 +72,9 @@ KernelPtr MakeProduct(const Product& p, int threads) {
     std::vector<Argument> arguments = {{DNNL_ARG_SRC, description.src_desc()},
                                        {DNNL_ARG_WEIGHTS, description.weights_desc()}};
     if (p.bias) arguments.push_back({DNNL_ARG_BIAS, description.query_md(dnnl::query::weights_md, 1)});
-    return std::make_unique<PrimitiveKernel>(dnnl::matmul(description), std::move(arguments),
-                                             std::vector<Argument>{{DNNL_ARG_DST, description.dst_desc()}},
-                                             description.scratchpad_desc(), threads);
+    arguments.push_back({DNNL_ARG_DST, description.dst_desc()});
+    return std::make_unique<ProductKernel>(dnnl::matmul(description), std::move(arguments),
+                                           description.scratchpad_desc(), threads);
   } catch (const dnnl::error& e) {
     if (e.status == dnnl_unimplemented) return nullptr;
     throw;
@@ -81,15 +105,11 @@ class BatchKernel final : public graph::Kernel {
   size_t y_bytes_;
 };
 
-Shape MatrixOf(const Shape& shape) {
-  return Shape(shape.sizes().last(2));
-}
-
 // The offset of each matrix of a batch in a tensor that broadcasts to it.
 std::vector<size_t> PlacesOf(const TensorType& type, const Shape& batch) {
   const Shape& tensor = type.shape;
   const auto strides = ops::BroadcastStrides(ops::BatchOf(tensor), batch);
-  const auto bytes = static_cast<size_t>(MatrixOf(tensor).elements()) * SizeOf(type.dtype);
+  const auto bytes = static_cast<size_t>(ops::MatrixOf(tensor).elements()) * SizeOf(type.dtype);
   std::vector<size_t> places = {0};
   for (size_t axis = 0; axis < batch.rank(); ++axis) {
     std::vector<size_t> next;
@@ -106,8 +126,8 @@ std::vector<size_t> PlacesOf(const TensorType& type, const Shape& batch) {
 KernelPtr MakeBatchMatMul(const KernelRequest& request) {
   const auto& op = static_cast<const ops::BatchMatMul&>(request.op);
   const Shape &a = request.inputs[0].shape, &b = request.inputs[1].shape, &y = request.outputs[0].shape;
-  Product p{ops::MatMulSizesOf(MatrixOf(a), MatrixOf(b), op.transpose_a, op.transpose_b), op.transpose_a,
-            op.transpose_b};
+  Product p{ops::MatMulSizesOf(ops::MatrixOf(a), ops::MatrixOf(b), op.transpose_a, op.transpose_b),
+            op.transpose_a, op.transpose_b};
   p.operands = request.inputs[0].dtype;
   const Shape batch = ops::BatchOf(y);
   if (ops::BatchOf(b).elements() == 1 && !op.transpose_a) {
@@ -122,25 +142,20 @@ KernelPtr MakeBatchMatMul(const KernelRequest& request) {
   std::vector<BatchKernel::Places> places;
   for (size_t i = 0; i < in_a.size(); ++i) places.push_back({in_a[i], in_b[i]});
   return std::make_unique<BatchKernel>(std::move(product), std::move(places),
-                                       static_cast<size_t>(MatrixOf(y).elements()) * sizeof(float));
+                                       static_cast<size_t>(ops::MatrixOf(y).elements()) * sizeof(float));
 }
 
 KernelPtr MakeMatMul(const KernelRequest& request) {
-  const auto& op = static_cast<const ops::MatMul&>(request.op);
+  const auto& op = static_cast<const ops::ProductOp&>(request.op);
   const auto sizes =
       ops::MatMulSizesOf(request.inputs[0].shape, request.inputs[1].shape, op.transpose_a, op.transpose_b);
+  const auto* dense = dynamic_cast<const ops::Dense*>(&op);
   return MakeProduct({.sizes = sizes,
                       .transpose_a = op.transpose_a,
                       .transpose_b = op.transpose_b,
+                      .bias = dense != nullptr,
+                      .activation = dense != nullptr ? dense->activation : ops::Activation::kNone,
                       .operands = request.inputs[0].dtype},
-                     ThreadsOf(request));
-}
-
-KernelPtr MakeDense(const KernelRequest& request) {
-  const auto& op = static_cast<const ops::Dense&>(request.op);
-  const auto sizes =
-      ops::MatMulSizesOf(request.inputs[0].shape, request.inputs[1].shape, op.transpose_a, op.transpose_b);
-  return MakeProduct({sizes, op.transpose_a, op.transpose_b, true, op.activation, request.inputs[0].dtype},
                      ThreadsOf(request));
 }
 
@@ -149,7 +164,7 @@ KernelPtr MakeDense(const KernelRequest& request) {
 void AddMatMul(graph::KernelTable& table) {
   table.Add("matmul", MakeMatMul);
   table.Add("batch_matmul", MakeBatchMatMul);
-  table.Add("dense", MakeDense);
+  table.Add("dense", MakeMatMul);
 }
 
 }  // namespace leat::cpu

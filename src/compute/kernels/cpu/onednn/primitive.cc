@@ -13,16 +13,6 @@ void omp_set_num_threads(int);
 }
 
 namespace leat::cpu {
-namespace {
-
-std::vector<Argument> Joined(std::vector<Argument> inputs, const std::vector<Argument>& outputs,
-                             const dnnl::memory::desc& scratch) {
-  inputs.insert(inputs.end(), outputs.begin(), outputs.end());
-  inputs.push_back({DNNL_ARG_SCRATCHPAD, scratch});
-  return inputs;
-}
-
-}  // namespace
 
 // Never destroyed, since kernels may outlive static objects at exit.
 const dnnl::engine& Engine() {
@@ -93,23 +83,6 @@ void PreparedPrimitive::Set(size_t i, const void* data) {
 void PreparedPrimitive::Run() {
   LEAT_CHECK(dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(arguments_.size()),
                                     arguments_.data()) == dnnl_success);
-}
-
-PrimitiveKernel::PrimitiveKernel(dnnl::primitive primitive, const std::vector<Argument>& inputs,
-                                 const std::vector<Argument>& outputs, const dnnl::memory::desc& scratch,
-                                 int threads)
-    : threads_(threads),
-      inputs_(inputs.size()),
-      outputs_(outputs.size()),
-      scratch_bytes_(scratch.get_size()),
-      primitive_(std::move(primitive), Joined(inputs, outputs, scratch)) {}
-
-void PrimitiveKernel::Run(const KernelArgs& args) {
-  for (size_t i = 0; i < inputs_; ++i) primitive_.Set(i, args.inputs[i]);
-  for (size_t i = 0; i < outputs_; ++i) primitive_.Set(inputs_ + i, args.outputs[i]);
-  primitive_.Set(inputs_ + outputs_, args.scratch);
-  const ThreadLimit limit(threads_);
-  primitive_.Run();
 }
 
 }  // namespace leat::cpu

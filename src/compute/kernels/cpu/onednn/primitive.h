@@ -57,19 +57,4 @@ class PreparedPrimitive {
   std::vector<dnnl_exec_arg_t> arguments_;
 };
 
-// A kernel implemented by one primitive. `inputs` and `outputs` have the order of the kernel's inputs and
-// outputs.
-class PrimitiveKernel final : public graph::Kernel {
- public:
-  PrimitiveKernel(dnnl::primitive primitive, const std::vector<Argument>& inputs,
-                  const std::vector<Argument>& outputs, const dnnl::memory::desc& scratch, int threads);
-  void Run(const KernelArgs& args) override;
-  size_t scratch_bytes() const override { return scratch_bytes_; }
-
- private:
-  int threads_;
-  size_t inputs_, outputs_, scratch_bytes_;
-  PreparedPrimitive primitive_;
-};
-
 }  // namespace leat::cpu
