@@ -33,7 +33,7 @@
 #include "payments.h"
 #include "run/roles/input/split_loader.h"
 #include "stream/bots/bots.h"
-#include "stream/kafka/kafka_admin.h"
+#include "stream/kafka/kafka_client.h"
 #include "stream/kafka/kafka_outputs.h"
 
 namespace {

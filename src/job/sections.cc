@@ -5,12 +5,12 @@
 #include <stdexcept>
 
 #include "base/text.h"
-#include "job/bucket.h"
 #include "job/extensions/extensions.h"
 #include "job/input/input_files.h"
-#include "job/input/stream_kinds.h"
+#include "job/input/stream_spec.h"
 #include "job/job.h"
-#include "job/model/model_section.h"
+#include "job/model.h"
+#include "job/resume.h"
 
 namespace leat::job {
 namespace {
@@ -20,9 +20,8 @@ std::string NameFrom(const Config& config) {
   const std::string name = config.String();
   const bool plain = std::ranges::none_of(
       name, [](char c) { return c == '/' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
-  if (name.empty() || name.size() > 100 || name[0] == '.' || !plain) {
+  if (name.empty() || name.size() > 100 || name[0] == '.' || !plain)
     config.Fail("a name has 1 to 100 characters, no slash among them, and does not begin with a dot");
-  }
   return name;
 }
 
@@ -194,9 +193,8 @@ void ReadCluster(const Config& cluster, Job* job) {
                 " s: at most a quarter of heartbeat_timeout_s, so that one may be lost");
     }
   }
-  if (cluster.Has("placement")) {
+  if (cluster.Has("placement"))
     job->placement = protocol::PlacementFromConfig(cluster.At("placement"), OwnExtensions().placements);
-  }
 }
 
 void ReadSecurity(const Config& config, Job* job) {
@@ -412,9 +410,8 @@ void CheckStrategy(const Config& config, const Job& job) {
 void CheckRange(const Config& strategy, const Job& job) {
   if (job.max_workers == job.workers) return;
   const std::string range = ToString(protocol::WorkerRange{job.workers, job.max_workers});
-  if (job.strategy.mpi) {
+  if (job.strategy.mpi)
     strategy.At("transport").Fail("mpirun starts a fixed number of workers, not " + range);
-  }
   if (const Status good = protocol::Check(job.strategy, job.workers, job.made_lanes > 0); !good.ok())
     strategy.Fail(good.message() + " (workers: " + range + ")");
 }
@@ -431,29 +428,24 @@ void ReadStrategy(const Config& config, Job* job) {
   }
   if (job->model != nullptr) strategy.sum = job->model->loss().reduction == nn::Reduction::kSum;
   strategy.full_run = uint64_t{job->batch_size} * strategy.run();
+  const auto fail = [&](const char* key, const std::string& why) { config.At("cluster").At(key).Fail(why); };
+  const std::string kind(protocol::Name(strategy.kind));
   if (!strategy.on_servers()) {
     job->servers = 0;  // settings of their placement have no meaning
   } else if (job->servers == 0) {
-    config.At("cluster").At("ps").Fail("ps is 0, and " + std::string(protocol::Name(strategy.kind)) +
-                                       " trains with servers; allreduce alone has none");
+    fail("ps", "ps is 0, and " + kind + " trains with servers; allreduce alone has none");
   } else if (const Status good = protocol::Check(job->placement, job->servers); !good.ok()) {
-    config.At("cluster").At("placement").Fail(good.message());
+    fail("placement", good.message());
   }
-  if (job->replicas > 1 && !strategy.on_servers()) {
-    config.At("cluster")
-        .At("replicas")
-        .Fail("replicas is 2, and " + std::string(protocol::Name(strategy.kind)) +
-              " has no servers: every worker has all parameters");
-  } else if (job->replicas > 1 && job->servers < 2) {
-    config.At("cluster")
-        .At("replicas")
-        .Fail(
-            "replicas is 2, and the job has 1 server; a replica is on "
-            "another server than its slice");
+  if (job->replicas > 1 && !strategy.on_servers())
+    fail("replicas", "replicas is 2, and " + kind + " has no servers: every worker has all parameters");
+  if (job->replicas > 1 && job->servers < 2) {
+    fail("replicas",
+         "replicas is 2, and the job has 1 server; a replica is on another server than its slice");
   }
   if (strategy.mpi && job->standby > 0) {
-    config.At("cluster").At("standby").Fail("standby is " + std::to_string(job->standby) +
-                                            "; with MPI all workers take part from the start");
+    fail("standby",
+         "standby is " + std::to_string(job->standby) + "; with MPI all workers take part from the start");
   }
   CheckStrategy(config, *job);
   if (strategy.deterministic && job->drift && job->drift->alarm == metrics::DriftConfig::Alarm::kRaiseRate) {

@@ -1,11 +1,9 @@
 // `stream: {files: …}`: files, read where they are.
 #include <iomanip>
 #include <sstream>
-#include <utility>
 
-#include "job/input/stream_kinds.h"
+#include "job/input/stream_spec.h"
 #include "stream/file/file_reader.h"
-#include "stream/identity.h"
 
 namespace leat::job {
 namespace {
@@ -96,9 +94,8 @@ stream::FileSourceOptions FilesFromConfig(const Config& config, const std::strin
   const Config paths = config.At("paths");
   if (!paths.IsList() || paths.size() == 0) paths.Fail("paths must be a list of files");
   for (size_t i = 0; i < paths.size(); ++i) files.paths.push_back(PathBelow(data, paths[i].String()));
-  if (files.format == "idx" && files.paths.size() != 2) {
+  if (files.format == "idx" && files.paths.size() != 2)
     paths.Fail("idx takes two paths, images and labels; here are " + std::to_string(files.paths.size()));
-  }
   files.partitions = static_cast<uint32_t>(config.Integer("partitions", 1, 1, 1024));
   files.header = config.Bool("header", false);
   if (config.Has("encoding")) {

@@ -3,9 +3,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "job/input/stream_kinds.h"
 #include "stream/log/log_layout.h"
-#include "stream/log/log_writer.h"
 
 namespace leat::job {
 
@@ -43,14 +41,6 @@ const StreamKind& LogKind() {
                                    .traits = {},
                                    .topic = &kOption};
   return kKind;
-}
-
-const StreamTraits& LogStream::traits() const {
-  return LogKind().traits;
-}
-
-std::string LogStream::Describe() const {
-  return "topic '" + topic + "'";
 }
 
 SourceIdentity LogStream::Identity() const {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "job/extensions/extensions.h"
-#include "job/input/stream_kinds.h"
+#include "job/input/stream_spec.h"
 
 namespace leat::job {
 namespace {

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <stdexcept>
-#include <string>
 
 #include "base/exit_status.h"
 #include "stream/dead_letters.h"
 #include "stream/decode/decoder.h"
 #include "stream/decode/row_writer.h"
 #include "stream/decode/text_hint.h"
-#include "stream/files.h"
 
 namespace leat::job {
 namespace {

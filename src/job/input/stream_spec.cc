@@ -1,11 +1,7 @@
 #include "job/input/stream_spec.h"
 
-#include <algorithm>
-#include <string>
-#include <vector>
-
-#include "job/input/stream_kinds.h"
-#include "stream/decode/decoder.h"
+#include <filesystem>
+#include <ranges>
 
 namespace leat::job {
 namespace {
@@ -50,10 +46,6 @@ Result<std::unique_ptr<stream::TopicWriter>> StreamSpec::OpenWriter() const {
   return Status(Code::kFailedPrecondition, Describe() + ": nothing is appended to it");
 }
 
-Status StreamSpec::Create(uint32_t /*count*/) const {
-  return OpenWriter().status();
-}
-
 Result<std::unique_ptr<stream::DeadLetterSink>> StreamSpec::OpenDeadLetters() const {
   return std::unique_ptr<stream::DeadLetterSink>();
 }
@@ -63,6 +55,32 @@ Result<std::unique_ptr<stream::TopicTransactions>> StreamSpec::OpenPredictions(c
                                                                                uint32_t /*group*/) const {
   return Status(Code::kFailedPrecondition,
                 Describe() + ": its cluster takes no predictions for '" + to + "'");
+}
+
+const std::vector<const StreamKind*>& StreamKinds() {
+  static const std::vector<const StreamKind*> kKinds = {&LogKind(), &FileKind(), &KafkaKind(), &OwnKind()};
+  return kKinds;
+}
+
+std::vector<const StreamKind*> TopicKinds() {
+  std::vector<const StreamKind*> kinds;
+  for (const StreamKind* kind : StreamKinds() | std::views::reverse) {
+    if (kind->topic != nullptr) kinds.push_back(kind);
+  }
+  return kinds;
+}
+
+std::string ProductsWith(bool StreamTraits::*trait) {
+  std::string products;
+  for (const StreamKind* kind : StreamKinds()) {
+    if (kind->traits.*trait) products += (products.empty() ? "" : " or ") + std::string(kind->traits.product);
+  }
+  return products;
+}
+
+std::string PathBelow(const std::string& base, const std::string& path) {
+  if (base.empty() || std::filesystem::path(path).is_absolute()) return path;
+  return (std::filesystem::path(base) / path).string();
 }
 
 }  // namespace leat::job

@@ -29,7 +29,6 @@
 #include "storage/checkpoint/variables.h"
 #include "stream/decode/decoder.h"
 #include "stream/log/log.h"
-#include "stream/log/log_writer.h"
 #include "train/step/trainer.h"
 
 namespace leat::roles {

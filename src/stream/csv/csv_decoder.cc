@@ -1,12 +1,11 @@
-#include "stream/decode/formats.h"
+#include "stream/decode/decoder.h"
 
 #include <algorithm>
 
 #include "stream/csv/split.h"
 #include "stream/decode/row_writer.h"
-#include "stream/decode/scan.h"
+#include "stream/decode/text.h"
 #include "stream/decode/text_hint.h"
-#include "stream/decode/utf8.h"
 
 namespace leat::stream {
 namespace {
@@ -89,7 +88,7 @@ class CsvDecoder final : public Decoder {
       if (bare.empty() || (missing_ && IsListed(field, bare))) return WriteMissing(field, row);
       double number;
       if (!CsvNumber(bare, decimal_, &number)) return WriteNoNumber(field, bare, row);
-      return field.WriteNumber(number, row) ? Misfit() : field.Reason(number);
+      return field.TakeNumber(number, row);
     }
     if (!missing_ && field.has_default() && IsMissingNumber(value)) {
       field.WriteDefault(row);
@@ -111,12 +110,8 @@ class CsvDecoder final : public Decoder {
   }
 
   [[gnu::noinline]] static Misfit WriteMissing(const FieldWriter& field, const Row& row) {
-    if (field.has_default()) {
-      field.WriteDefault(row);
-      return {};
-    }
-    if (field.takes_number()) return field.name() + ": is missing";
-    return field.WriteText("", row) ? Misfit() : field.name() + ": is missing";
+    const bool text = !field.has_default() && !field.takes_number() && field.WriteText("", row);
+    return text ? Misfit() : field.TakeDefault("is missing", row);
   }
 
   Schema schema_;

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "stream/decode/number.h"
-#include "stream/decode/scan.h"
+#include "stream/decode/text.h"
 
 namespace leat::stream {
 namespace {

@@ -4,64 +4,10 @@
 #include <stdexcept>
 
 #include "base/text.h"
-#include "stream/avro/avro_decoder.h"
-#include "stream/decode/formats.h"
 #include "stream/decode/row_writer.h"
 
 namespace leat::stream {
 namespace {
-
-// Records of bytes: the fields one after the other.
-class IdxDecoder final : public Decoder {
- public:
-  explicit IdxDecoder(const Schema& schema) : schema_(schema) {
-    auto writers = MakeWriters(schema_);
-    for (size_t i = 0; i < writers.size(); ++i) {
-      if (schema_.fields[i].from) continue;
-      const bool bytes = schema_.fields[i].type == Field::Type::kBytes;
-      const size_t width = bytes ? schema_.fields[i].width : 1;
-      parts_.push_back({std::move(writers[i]), width, bytes});
-      bytes_ += width;
-    }
-  }
-
-  void Decode(const RecordBatch& batch, DecodedRows* out) override {
-    RowSink(schema_, batch, out).TakeAll([this](ByteView record, const Row& row) {
-      return WriteRow(record, row);
-    });
-  }
-
- private:
-  struct Part {
-    std::unique_ptr<const FieldWriter> field;
-    size_t width;
-    bool bytes;
-  };
-
-  Misfit WriteRow(ByteView record, const Row& row) const {
-    if (record.size() != bytes_) {
-      return "has " + std::to_string(record.size()) + " bytes instead of " + std::to_string(bytes_);
-    }
-    const auto* at = reinterpret_cast<const uint8_t*>(record.data());
-    for (const Part& part : parts_) {
-      const uint8_t* const value = at;
-      at += part.width;
-      if (!part.field) continue;
-      if (part.bytes) {
-        part.field->WriteBytes(value, row);
-      } else if (part.field->takes_number()) {
-        if (!part.field->WriteNumber(*value, row)) return part.field->Reason(*value);
-      } else if (const std::string text = std::to_string(*value); !part.field->WriteText(text, row)) {
-        return part.field->Reason(text);
-      }
-    }
-    return {};
-  }
-
-  const Schema schema_;
-  std::vector<Part> parts_;
-  size_t bytes_ = 0;
-};
 
 // Records of text: one field takes the whole record.
 class TextDecoder final : public Decoder {
@@ -77,9 +23,8 @@ class TextDecoder final : public Decoder {
  private:
   Misfit WriteRow(ByteView record, const Row& row) const {
     const size_t whole = field_.length() + 1;
-    if (record.size() != whole) {
+    if (record.size() != whole)
       return "has " + std::to_string(record.size()) + " characters instead of " + std::to_string(whole);
-    }
     const auto* const characters = reinterpret_cast<const uint8_t*>(record.data());
     const size_t written = field_.WriteCharacters(characters, row);
     if (written == whole) return {};
@@ -98,12 +43,11 @@ std::unique_ptr<Decoder> MakeDecoderOfBytes(const Schema& schema) {
       return MakeJsonDecoder(schema);
     case Schema::Format::kCsv:
       return MakeCsvDecoder(schema);
-    case Schema::Format::kIdx:
-      return std::make_unique<IdxDecoder>(schema);
     case Schema::Format::kAvro:
       return MakeAvroDecoder(schema);
     case Schema::Format::kProtobuf:
       return MakeProtobufDecoder(schema);
+    case Schema::Format::kIdx:
     case Schema::Format::kTensor:
       return MakeTensorDecoder(schema);
     case Schema::Format::kText:

@@ -42,7 +42,15 @@ class LogScale {
     double inverse;  // 1 / the middle of the entry's interval
     double log;      // logarithm of the middle
   };
-  static const std::array<Entry, 1 << kBits> kTable;
+  inline static const std::array<Entry, 1 << kBits> kTable = [] {
+    std::array<Entry, 1 << kBits> table;
+    for (size_t i = 0; i < table.size(); ++i) {
+      const double middle = 1 + (static_cast<double>(i) + 0.5) / static_cast<double>(table.size());
+      table[i].inverse = 1 / middle;
+      table[i].log = -std::log(table[i].inverse);
+    }
+    return table;
+  }();
 
   // log(u), u ≥ 1. With u = 2^k · m and 1 ≤ m < 2: k · log(2) + log(c) + log(m / c).
   static double Approximate(double u) {

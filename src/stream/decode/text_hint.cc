@@ -7,11 +7,9 @@
 #include "base/config/config_text.h"
 #include "base/text.h"
 #include "stream/csv/split.h"
-#include "stream/decode/decoder.h"
 #include "stream/decode/row_writer.h"
 
 namespace leat::stream {
-
 namespace {
 
 constexpr size_t kLongestMissing = 10;

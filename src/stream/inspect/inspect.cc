@@ -2,20 +2,19 @@
 
 #include <simdjson.h>
 
-#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <unordered_set>
 
 #include "stream/csv/split.h"
 #include "stream/decode/number.h"
 #include "stream/decode/row_writer.h"
+#include "stream/decode/text.h"
 #include "stream/decode/text_hint.h"
-#include "stream/decode/utf8.h"
-#include "stream/file/lines.h"
+#include "stream/file/file_reader.h"
 #include "stream/inspect/column_reader.h"
 #include "stream/inspect/peek.h"
 #include "stream/json/json_fields.h"
-#include "stream/json/json_parser.h"
 
 namespace leat::stream {
 namespace {
@@ -31,31 +30,17 @@ bool IsSign(std::string_view text) {
 }
 
 // The records of a file or a topic, as LineReader gives them.
-class Records {
- public:
-  virtual ~Records() = default;
-  virtual Result<bool> Next(std::string_view* record) = 0;
-  virtual std::string Where() const = 0;  // place of the last record
+struct Records {
+  std::function<Result<bool>(std::string_view* record)> next;
+  std::function<std::string()> where;  // place of the last record
 };
 
-class FileRecords final : public Records {
- public:
-  FileRecords(std::string path, std::unique_ptr<LineReader> reader)
-      : path_(std::move(path)), reader_(std::move(reader)) {}
-  Result<bool> Next(std::string_view* record) override { return reader_->Next(record); }
-  std::string Where() const override { return path_ + ":" + std::to_string(reader_->line()); }
-
- private:
-  const std::string path_;
-  const std::unique_ptr<LineReader> reader_;
-};
-
-class TopicRecords final : public Records {
+class TopicRecords {
  public:
   TopicRecords(std::string name, Source& source, std::vector<PartitionRange> ranges)
       : name_(std::move(name)), source_(source), ranges_(std::move(ranges)) {}
 
-  Result<bool> Next(std::string_view* record) override {
+  Result<bool> Next(std::string_view* record) {
     constexpr uint64_t kAtOnce = 1000;
     for (;;) {
       for (; next_ < batch_.size(); ++next_) {
@@ -72,7 +57,7 @@ class TopicRecords final : public Records {
       next_ = 0;
     }
   }
-  std::string Where() const override {
+  std::string Where() const {
     return name_ + " partition " + std::to_string(batch_.partition) + " offset " +
            std::to_string(batch_.first_offset + next_ - 1);
   }
@@ -119,12 +104,12 @@ class Inspector {
     return made_.format == Schema::Format::kCsv ? std::optional(dialect_) : std::nullopt;
   }
 
-  Result<Inspection> Run(Records& records) {
+  Result<Inspection> Run(const Records& records) {
     const bool json = made_.format == Schema::Format::kJson;
     bool skip = made_.header;
     std::string_view record;
     for (;;) {
-      LEAT_ASSIGN_OR_RETURN(const bool more, records.Next(&record));
+      LEAT_ASSIGN_OR_RETURN(const bool more, records.next(&record));
       if (!more) break;
       if (std::exchange(skip, false)) continue;
       if (options_.rows > 0 && made_.rows + made_.bad_rows == options_.rows) {
@@ -133,7 +118,7 @@ class Inspector {
       }
       LEAT_ASSIGN_OR_RETURN(const std::string wrong, json ? ReadObject(record) : ReadRecord(record));
       ++(wrong.empty() ? made_.rows : made_.bad_rows);
-      if (!wrong.empty() && made_.first_bad.empty()) made_.first_bad = records.Where() + ": " + wrong;
+      if (!wrong.empty() && made_.first_bad.empty()) made_.first_bad = records.where() + ": " + wrong;
     }
     return Finish();
   }
@@ -195,9 +180,9 @@ class Inspector {
     for (size_t lines = 1; lines <= kMostAboveHeader; ++lines) {
       const CsvSample below = sample.Below(lines);
       if (below.BeginsBlank()) continue;
-      const auto its = DetectCsv(path_, below, options_.csv);
-      if (!its.ok() || its->columns < 2) continue;
-      if (!IsHeader(RowsOf(below.Records(its->dialect), *its), *its)) continue;
+      const auto inner = DetectCsv(path_, below, options_.csv);
+      if (!inner.ok() || inner->columns < 2) continue;
+      if (!IsHeader(RowsOf(below.Records(inner->dialect), *inner), *inner)) continue;
       return {Code::kDataLoss, path_ + ": " + NamesAreInLine(path_, lines + 1) + " (or say --no-header)"};
     }
     return {};
@@ -492,9 +477,9 @@ Result<Inspection> Inspect(const std::string& path, const InspectOptions& option
   Inspector inspector(path, options);
   const std::string beginning = text.substr(0, kBeginning);
   LEAT_RETURN_IF_ERROR(inspector.Begin(CsvSample(std::move(text)), beginning));
-  LEAT_ASSIGN_OR_RETURN(auto reader, LineReader::Open(path, how, inspector.csv()));
-  FileRecords records(path, std::move(reader));
-  return inspector.Run(records);
+  LEAT_ASSIGN_OR_RETURN(const auto reader, LineReader::Open(path, how, inspector.csv()));
+  return inspector.Run({[&](std::string_view* record) { return reader->Next(record); },
+                        [&] { return path + ":" + std::to_string(reader->line()); }});
 }
 
 Result<Inspection> Inspect(const std::string& name, Source& topic, const InspectOptions& given) {
@@ -525,7 +510,8 @@ Result<Inspection> Inspect(const std::string& name, Source& topic, const Inspect
   const std::string beginning = first.front();
   LEAT_RETURN_IF_ERROR(inspector.Begin(CsvSample(std::move(first)), beginning));
   TopicRecords records(name, topic, plan);
-  auto inspection = inspector.Run(records);
+  auto inspection = inspector.Run(
+      {[&](std::string_view* next) { return records.Next(next); }, [&] { return records.Where(); }});
   if (inspection.ok()) inspection->whole_file = plan == all;
   return inspection;
 }

@@ -9,8 +9,7 @@
 #include <fstream>
 
 #include "stream/csv/split.h"
-#include "stream/inspect/propose.h"
-#include "stream/memory_source.h"
+#include "stream/source.h"
 #include "stream/testing.h"
 
 namespace leat::stream {

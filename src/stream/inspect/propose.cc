@@ -1,10 +1,7 @@
-#include "stream/inspect/propose.h"
+#include "stream/inspect/inspect.h"
 
-#include <algorithm>
 #include <cmath>
-#include <map>
 #include <stdexcept>
-#include <vector>
 
 #include "base/text.h"
 #include "stream/decode/row_writer.h"
@@ -52,6 +49,11 @@ struct Proposal {
   std::string settings;  // "type: number, mean: 3"
   std::vector<std::string> remarks;
   uint64_t lost = 0;  // records that would become dead letters
+
+  // An empty remark is none.
+  void Remark(const std::string& text) {
+    if (!text.empty()) remarks.push_back(text);
+  }
 };
 
 bool MostlyNumbers(const Column& column) {
@@ -63,9 +65,8 @@ bool MostlyNumbers(const Column& column) {
 std::vector<std::string> ValuesOf(const Column& column) {
   std::vector<std::string> values;
   for (const auto& [text, count] : column.texts) values.push_back(text);
-  if (column.is_number()) {
+  if (column.is_number())
     std::ranges::sort(values, {}, [](const std::string& text) { return std::strtod(text.c_str(), nullptr); });
-  }
   return values;
 }
 
@@ -114,13 +115,13 @@ Proposal NumberProposal(const Column& column) {
     const std::string usual =
         skewed ? NumberText(std::expm1(column.log_mean)) : NumberText(column.mean, column.std);
     proposal.settings += ", default: " + usual;
-    proposal.remarks.push_back(Count(column.absent) + " missing: as if they were usual");
+    proposal.Remark(Count(column.absent) + " missing: as if they were usual");
   }
-  if (odd > 0) proposal.remarks.push_back(OddTexts(column) + std::string(kDead));
+  if (odd > 0) proposal.Remark(OddTexts(column) + std::string(kDead));
   if (column.missing > column.absent)
-    proposal.remarks.push_back(Count(column.missing - column.absent) + " missing" + std::string(kDead));
+    proposal.Remark(Count(column.missing - column.absent) + " missing" + std::string(kDead));
   if (HasClasses(column) && column.whole && column.distinct > 2)
-    proposal.remarks.push_back(Count(column.distinct) + " different values: a category?");
+    proposal.Remark(Count(column.distinct) + " different values: a category?");
   return proposal;
 }
 
@@ -164,7 +165,7 @@ Proposal TextProposal(const Column& column, bool json) {
   if (column.texts.size() == column.distinct && column.distinct <= kListedInProposal) {
     proposal.kind = Proposal::Kind::kCategory;
     proposal.settings = "type: category, values: " + ListOf(ValuesOf(column));
-    if (const std::string alike = AlikeRemark(column); !alike.empty()) proposal.remarks.push_back(alike);
+    proposal.Remark(AlikeRemark(column));
   } else if (!numbers.empty()) {
     return Ignored(numbers);
   } else {
@@ -172,15 +173,15 @@ Proposal TextProposal(const Column& column, bool json) {
     while (buckets < 2 * column.distinct && buckets < 1024) buckets *= 2;
     proposal.kind = Proposal::Kind::kHashed;
     proposal.settings = "type: category, buckets: " + std::to_string(buckets);
-    proposal.remarks.push_back(Count(column.distinct) + (column.all_distinct_known ? "" : " and more") +
-                               " different values");
+    proposal.Remark(Count(column.distinct) + (column.all_distinct_known ? "" : " and more") +
+                    " different values");
   }
-  if (!numbers.empty()) proposal.remarks.push_back(numbers);
-  if (column.codes) proposal.remarks.push_back("zeros before the digits: a code, no number");
+  proposal.Remark(numbers);
+  if (column.codes) proposal.Remark("zeros before the digits: a code, no number");
   if (column.missing == 0) return proposal;
   // In CSV, and as a text in JSON, it is a value like any other that is not listed.
   if (json && column.absent > 0) proposal.settings += ", default: \"\"";
-  proposal.remarks.push_back(Count(column.missing) + " missing");
+  proposal.Remark(Count(column.missing) + " missing");
   return proposal;
 }
 
@@ -212,7 +213,7 @@ Proposal FeatureProposal(const Column& column, bool json, uint64_t rows) {
   if (column.is_number() && column.whole && column.rising && column.unique())
     return Ignored("grows by the same with every row: an id?");
   Proposal proposal = MostlyNumbers(column) ? NumberProposal(column) : TextProposal(column, json);
-  if (const std::string lost = LostRecords(column); !lost.empty()) proposal.remarks.push_back(lost);
+  proposal.Remark(LostRecords(column));
   proposal.lost += column.infinite;
   return proposal;
 }
@@ -235,19 +236,18 @@ Proposal LabelProposal(const Column& column, uint64_t rows) {
       fail("it has more than " + std::to_string(Column::kMaxTexts) + " different texts, or long ones");
     proposal.kind = Proposal::Kind::kCategory;
     proposal.settings = "type: category, values: " + ListOf(ValuesOf(column)) + ", role: label";
-    for (const std::string& remark : {AlikeRemark(column), numbers})
-      if (!remark.empty()) proposal.remarks.push_back(remark);
+    proposal.Remark(AlikeRemark(column));
+    proposal.Remark(numbers);
   } else {
     proposal.settings = "type: number, role: label";
-    proposal.remarks.push_back("mean " + NumberText(column.mean, column.std) + ", std " +
-                               NumberText(column.std));
+    proposal.Remark("mean " + NumberText(column.mean, column.std) + ", std " + NumberText(column.std));
     lost += column.values - column.numbers;
-    if (column.numbers < column.values) proposal.remarks.push_back(OddTexts(column) + std::string(kDead));
+    if (column.numbers < column.values) proposal.Remark(OddTexts(column) + std::string(kDead));
   }
-  if (column.missing > 0) proposal.remarks.push_back(Count(column.missing) + " missing" + std::string(kDead));
-  if (const std::string text = LostRecords(column); !text.empty()) proposal.remarks.push_back(text);
+  if (column.missing > 0) proposal.Remark(Count(column.missing) + " missing" + std::string(kDead));
+  proposal.Remark(LostRecords(column));
   if (static_cast<double>(lost) > kAllowedShare * static_cast<double>(rows))
-    proposal.remarks.push_back("a job allows fewer dead letters (train: max_dead_letter_rate)");
+    proposal.Remark("a job allows fewer dead letters (train: max_dead_letter_rate)");
   return proposal;
 }
 
@@ -354,19 +354,16 @@ std::string FieldLine(const Column& column, const Proposal& proposal) {
       "    " + YamlText(name) + ": {" + proposal.settings + (read ? PathSetting(column) : "") + "}";
   if (proposal.remarks.empty()) return line + "\n";
   line += std::string(line.size() < 60 ? 60 - line.size() : 1, ' ') + " #";
-  for (size_t i = 0; i < proposal.remarks.size(); ++i) line += (i > 0 ? "; " : " ") + proposal.remarks[i];
-  return line + "\n";
+  return line + " " + Joined(proposal.remarks, "; ") + "\n";
 }
 
 std::string StreamSection(const Inspection& inspection, const ProposeOptions& options) {
   std::string text = "stream:\n";
   if (!options.stream.empty()) {
-    for (size_t at = 0; at < options.stream.size();) {
-      const size_t end = std::min(options.stream.find('\n', at), options.stream.size());
-      text += "  " + options.stream.substr(at, end - at);
-      while (text.ends_with(' ')) text.pop_back();
+    for (std::string_view rest = options.stream; !rest.empty();) {
+      text += "  " + std::string(TakeUntil("\n", &rest));
+      text.erase(text.find_last_not_of(' ') + 1);
       text += "\n";
-      at = end + 1;
     }
     return text;
   }
@@ -375,10 +372,6 @@ std::string StreamSection(const Inspection& inspection, const ProposeOptions& op
   if (inspection.header) text += "    header: true\n";
   if (!inspection.encoding.empty()) text += "    encoding: " + YamlText(inspection.encoding) + "\n";
   return text;
-}
-
-std::string CharacterSetting(char c) {
-  return c == '\0' ? "none" : YamlText(std::string(1, c));
 }
 
 std::string CharacterName(char c) {
@@ -423,9 +416,9 @@ std::string Head(const Inspection& inspection, const ProposeOptions& options) {
   if (csv) {
     const char delimiter = inspection.delimiter.character;
     text += "  delimiter: " + (delimiter == '\t' ? "tab" : YamlText(std::string(1, delimiter))) + "\n";
-    if (inspection.quote != '"') text += "  quote: " + CharacterSetting(inspection.quote) + "\n";
-    if (inspection.escape != '\0') text += "  escape: " + CharacterSetting(inspection.escape) + "\n";
-    if (inspection.decimal != '.') text += "  decimal: " + CharacterSetting(inspection.decimal) + "\n";
+    if (inspection.quote != '"') text += "  quote: " + YamlText(CharacterName(inspection.quote)) + "\n";
+    if (inspection.escape != '\0') text += "  escape: " + YamlText(CharacterName(inspection.escape)) + "\n";
+    if (inspection.decimal != '.') text += "  decimal: " + YamlText(CharacterName(inspection.decimal)) + "\n";
     if (!inspection.missing.empty()) text += "  missing: " + ListOf(inspection.missing) + "\n";
   }
   return text;

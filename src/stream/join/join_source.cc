@@ -15,7 +15,6 @@
 #include "stream/join/label_schedule.h"
 
 namespace leat::stream {
-
 namespace {
 
 constexpr Duration kLookTime = std::chrono::milliseconds(500);  // limit of a call of Ranges, about
@@ -416,16 +415,6 @@ class JoinSource final : public Source {
   MarkFinder marks_;
 };
 
-}  // namespace
-
-Result<std::unique_ptr<Source>> MakeJoinSource(JoinOptions options) {
-  LEAT_ASSIGN_OR_RETURN(auto events, options.open_events());
-  LEAT_ASSIGN_OR_RETURN(auto labels, options.open_labels());
-  return std::unique_ptr<Source>(std::make_unique<JoinSource>(options, std::move(events), std::move(labels)));
-}
-
-namespace {
-
 constexpr size_t kPartitions = 16;
 constexpr uint64_t kLabels = 200;  // labels read in a partition
 constexpr uint64_t kEvents = 2000;
@@ -460,6 +449,12 @@ uint64_t LastOf(const PartitionRange& range, uint64_t records) {
 }
 
 }  // namespace
+
+Result<std::unique_ptr<Source>> MakeJoinSource(JoinOptions options) {
+  LEAT_ASSIGN_OR_RETURN(auto events, options.open_events());
+  LEAT_ASSIGN_OR_RETURN(auto labels, options.open_labels());
+  return std::unique_ptr<Source>(std::make_unique<JoinSource>(options, std::move(events), std::move(labels)));
+}
 
 Status CheckCopartitioned(TimedSource& events, const std::string& events_name, TimedSource& labels,
                           const std::string& labels_name, int64_t window_ms) {

@@ -16,7 +16,6 @@
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "stream/join/times.h"
 #include "stream/source.h"
 
 namespace leat::stream {

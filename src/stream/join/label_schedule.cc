@@ -1,6 +1,5 @@
 #include "stream/join/label_schedule.h"
 
-#include <algorithm>
 #include <limits>
 
 #include "base/check.h"

@@ -1,6 +1,8 @@
 // The fields of a schema as a tree of keys, and those found in the current JSON record.
 #pragma once
 
+#include <simdjson.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -91,5 +93,28 @@ inline bool IsInfinity(std::string_view token) {
 }
 // Why a record with this token has no such value.
 std::string WhyNoJson(std::string_view token);
+
+// The spelling of a value.
+inline std::string_view TextOf(simdjson::ondemand::value& value) {
+  const std::string_view text = value.raw_json_token();
+  return text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
+}
+
+// Calls `read` with the object that the record is. Nothing may follow it, unless `stopped` says afterwards
+// that the rest is not of interest. RecordBatch::kPadding bytes after the record are readable.
+template <class Read, class Stopped>
+simdjson::error_code ReadJsonObject(simdjson::ondemand::parser* parser, std::string_view record,
+                                    const Read& read, const Stopped& stopped) {
+  simdjson::ondemand::document document;
+  const simdjson::padded_string_view padded(record, record.size() + RecordBatch::kPadding);
+  if (const auto error = parser->iterate(padded).get(document)) return error;
+  simdjson::ondemand::object object;
+  if (const auto error = document.get_object().get(object)) return error;
+  if (const auto error = read(object)) return error;
+  if (stopped()) return simdjson::SUCCESS;
+  const char* behind;
+  return document.current_location().get(behind) == simdjson::OUT_OF_BOUNDS ? simdjson::SUCCESS
+                                                                            : simdjson::TRAILING_CONTENT;
+}
 
 }  // namespace leat::stream

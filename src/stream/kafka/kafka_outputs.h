@@ -7,7 +7,6 @@
 
 #include "stream/decode/decoder.h"
 #include "stream/kafka/kafka_client.h"
-#include "stream/topic_transactions.h"
 #include "stream/topic_writer.h"
 
 namespace leat::stream {

@@ -7,11 +7,10 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <vector>
 
-#include "stream/join/times.h"
 #include "stream/kafka/kafka_client.h"
+#include "stream/source.h"
 
 namespace leat::stream {
 
@@ -21,9 +20,6 @@ namespace leat::stream {
 // Read keeps the connection's prefetched records. A read that continues the last one of its partition, or
 // begins a little later, takes them; any other read asks the broker again.
 Result<std::unique_ptr<TimedSource>> OpenKafka(const KafkaOptions& options);
-
-// The cluster's id, or kUnavailable if no broker tells it within the timeout.
-Result<std::string> KafkaClusterId(const KafkaOptions& options);
 
 // The partitions that the topic has now.
 Result<uint32_t> CountKafkaPartitions(const KafkaOptions& options);

@@ -1,20 +1,50 @@
-// A trained model: its evaluation on files that it was not trained on, and its ONNX file.
+// The model of a job: the section `model:`, what the schema takes from it, and what a trained one is good
+// for.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/config/config.h"
+#include "base/metrics/share.h"
 #include "base/status.h"
 #include "compute/engine/plan.h"
+#include "compute/nn/model.h"
 #include "job/job.h"
 #include "protocol/parameters.h"
+#include "stream/schema.h"
 
 namespace leat::job {
 
-// Evaluation of a checkpoint on files that it was not trained on.
+// All throw std::invalid_argument with the place and the values.
+
+// Where this host has the files of the model: those of `copies`, and else those of `assets`, which must have
+// the job's identities. Names the copies in `assets`.
+nn::LayerFiles LayerFilesOf(const std::string& data, const nn::LayerFiles::Copies& copies,
+                            std::vector<Asset>* assets);
+
+// Builds the model of a job for a schema. Labels of a model with classes become classes of the schema, so any
+// other value makes a dead letter. `seed`: of the job.
+std::shared_ptr<const nn::Model> BuildModel(const Config& job, nn::LayerFiles files, uint64_t seed,
+                                            stream::Schema* schema);
+
+// The schema by which the workers of a job decode records, from the file of the job alone. A model that
+// cannot be built here sets `*without_model` to the reason, and its classes are missing. A file may lack a
+// model.
+stream::Schema DecodingSchema(const Config& job, std::string* without_model);
+
+// The labels and features of a job whose distributions are compared between workers.
+
+// The labels of the model, and the first fields of the schema that are one number, category or id, at most
+// ShareLayout::kMaxFeatures. Lists, texts, images and other arrays are left out. A number with a period is
+// two features: NAME.sin and NAME.cos.
+metrics::ShareLayout ShareLayoutOf(const stream::Schema& schema, const nn::Model& model);
+
+// A trained model: its evaluation on files that it was not trained on, and its ONNX file.
 
 // The result of a checkpoint on the job's `evaluate:` files.
 struct Evaluation {
