@@ -32,9 +32,8 @@
 #include "job/job.h"
 #include "run/roles/input/split_loader.h"
 #include "show/http/access.h"
-#include "stream/bots/synthetic.h"
+#include "stream/bots/testing.h"
 #include "stream/log/log.h"
-#include "stream/log/log_writer.h"
 #include "train/step/trainer.h"
 
 namespace {

@@ -1,7 +1,7 @@
 // The scanner and simdjson agree on all records.
 #include "base/check.h"
 #include "records.h"
-#include "stream/decode/formats.h"
+#include "stream/decode/decoder.h"
 
 using leat::stream::Schema;
 

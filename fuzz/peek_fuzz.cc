@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "records.h"
 #include "stream/inspect/peek.h"
-#include "stream/publish/rows.h"
+#include "stream/publish/publish.h"
 
 namespace {
 
@@ -47,9 +47,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   LEAT_CHECK(object.contains("features") != object.contains("dead_letter"));
   if (object.contains("record")) LEAT_CHECK(object["record"] == leat::AsText(batch[0]));
   for (const char* field : {"card", "a.b"}) {
-    const auto key = MakeJsonKeyReader(field)->Find(batch[0]);
+    const auto reader = MakeJsonKeyReader(field);
+    const auto key = reader(batch[0]);
     if (key) LEAT_CHECK(PartitionOfKey(*key, 7) < 7);
   }
-  (void)MakeCsvKeyReader(1, {.delimiter = ';', .escape = '\\'})->Find(batch[0]);
+  (void)MakeCsvKeyReader(1, {.delimiter = ';', .escape = '\\'})(batch[0]);
   return 0;
 }

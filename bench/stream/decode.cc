@@ -19,6 +19,7 @@
 #include "frame/report.h"
 #include "payments.h"
 #include "payments_avro.h"
+#include "stream/bots/testing.h"
 #include "stream/decode/decoder.h"
 
 namespace {

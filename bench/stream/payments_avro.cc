@@ -8,8 +8,8 @@
 
 #include "base/bytes.h"
 #include "base/config/config.h"
-#include "stream/avro/avro_decoder.h"
-#include "stream/bots/bots.h"
+#include "stream/bots/testing.h"
+#include "stream/schema.h"
 
 namespace leat::bench {
 namespace {

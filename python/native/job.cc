@@ -12,7 +12,6 @@
 #include "storage/checkpoint/store.h"
 #include "stream/csv/csv_settings.h"
 #include "stream/inspect/inspect.h"
-#include "stream/inspect/propose.h"
 #include "variables.h"
 
 namespace leat::python {

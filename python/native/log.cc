@@ -1,10 +1,9 @@
 // leat._native.LogWriter: appends records to a topic of the embedded log.
-#include "stream/log/log_writer.h"
+#include "stream/log/log.h"
 
 #include <mutex>
 
 #include "object.h"
-#include "stream/log/log.h"
 
 namespace leat::python {
 namespace {

@@ -9,7 +9,7 @@
 #include "cli/commands.h"
 #include "cli/common_options.h"
 #include "job/job.h"
-#include "job/trained_model.h"
+#include "job/model.h"
 #include "run/launcher/output/output_file.h"
 #include "run/launcher/token.h"
 #include "run/roles/follow/follower_role.h"

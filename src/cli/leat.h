@@ -14,8 +14,6 @@
 #include "job/extensions/extensions.h"  // IWYU pragma: export
 #include "protocol/placement.h"         // IWYU pragma: export
 #include "stream/log/log.h"             // IWYU pragma: export
-#include "stream/log/log_writer.h"      // IWYU pragma: export
-#include "stream/memory_source.h"       // IWYU pragma: export
 #include "stream/source.h"              // IWYU pragma: export
 
 namespace leat {

@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/topic_options.h"
-#include "job/model/model_section.h"
+#include "job/model.h"
 #include "show/report/grouped.h"
 #include "stream/inspect/peek.h"
 #include "stream/schema.h"

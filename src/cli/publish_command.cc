@@ -17,9 +17,8 @@
 #include "cli/topic_options.h"
 #include "run/launcher/signals.h"
 #include "show/report/grouped.h"
-#include "stream/csv/delimiter.h"
+#include "stream/csv/csv_settings.h"
 #include "stream/publish/publish.h"
-#include "stream/publish/rows.h"
 
 namespace leat {
 namespace {
@@ -120,7 +119,7 @@ int RunPublish(PublishOptions a) {
   const Time begin = clock.Now();
   const Status status = stream::Publish(
       *rows->source, *writer,
-      {.rate = a.rate, .shuffle = a.shuffle ? std::optional(a.seed) : std::nullopt, .key = rows->key.get()},
+      {.rate = a.rate, .shuffle = a.shuffle ? std::optional(a.seed) : std::nullopt, .key = rows->key},
       {.clock = clock,
        .wait = [&](Duration time) { (void)stopped.Await(time); },
        .stopped = [&] { return stopped.is_set(); },

@@ -9,7 +9,6 @@
 #include "cli/topic_options.h"
 #include "stream/csv/csv_settings.h"
 #include "stream/inspect/inspect.h"
-#include "stream/inspect/propose.h"
 
 namespace leat {
 namespace {

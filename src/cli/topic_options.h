@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/config/config.h"
-#include "job/input/stream_kinds.h"
+#include "job/input/stream_spec.h"
 
 namespace leat {
 

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "job/trained_model.h"
+#include "job/model.h"
 
 namespace leat::job {
 namespace {

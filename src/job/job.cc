@@ -1,15 +1,14 @@
 #include "job/job.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <stdexcept>
-#include <string>
 
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/text.h"
 #include "compute/ops/passes.h"
 #include "job/input/input_files.h"
+#include "stream/csv/csv_settings.h"
 
 namespace leat::job {
 
@@ -109,7 +108,36 @@ Result<WorkerRange> ParseWorkerRange(std::string_view text) {
   return Status(Code::kInvalidArgument,
                 workers.least > workers.most
                     ? quoted + ": the least number of workers is above the largest"
-                    : quoted + ": a job has 1 to " + std::to_string(WorkerRange::kMost) + " workers");
+                    : StrCat(quoted, ": a job has 1 to ", WorkerRange::kMost, " workers"));
+}
+
+// Identity of a job: the parts that two jobs must share so that one can resume from the other's checkpoints.
+// The hash depends on the order and spelling of the parts, so they never change.
+std::vector<std::pair<std::string, std::string>> Job::Identity() const {
+  const SourceIdentity source = stream->Identity();
+  const std::string slots = Joined(optim::SlotNames(ServerOptimizer()));
+  // Schemas have the same ids wherever their registry is.
+  Config written = config.At("schema");
+  if (schema.avro.registry) written = written.With("avro", written.At("avro").Without("registry"));
+  return {{"seed", std::to_string(seed)},
+          {"model", config.At("model").ToYaml()},
+          {"schema", written.ToYaml()},
+          {"schema.delimiter", stream::DelimiterName(schema.delimiter)},
+          {"stream.topic", source.topic},
+          {"stream.partitions", std::to_string(source.partitions)},
+          {"stream.windows", source.windows},
+          {"optimizer.type", std::string(optim::Name(optimizer.kind))},
+          {"optimizer.slots", slots},
+          // Where batches have no sequence, slices of a checkpoint are not of one step.
+          {"strategy.stepped", strategy.stepped() ? "yes" : "no"},
+          {"strategy.averaging", strategy.kind == protocol::StrategyKind::kAveraging ? "yes" : "no"},
+          {"strategy.run", std::to_string(strategy.run())}};
+}
+
+uint64_t Job::Hash() const {
+  uint64_t hash = 0;
+  for (const auto& [part, value] : Identity()) hash = Mix(hash, HashName(value));
+  return hash == 0 ? 1 : hash;
 }
 
 }  // namespace leat::job

@@ -2,7 +2,7 @@
 //
 // docs/jobs.md has the grammar of the file. Settings of the command line (JobOverrides) are stored in the
 // job's `resolved:` section, so that every role builds its parts from the same text. Sources: sections.cc
-// (FromConfig), resolve.cc (Load), identity.cc (Identity, Hash), job.cc (the rest).
+// (FromConfig), resolve.cc (Load), job.cc (the rest).
 #pragma once
 
 #include <chrono>
@@ -74,7 +74,7 @@ struct Asset {
 // The topic that the scores of all events go to, in the cluster of the job's stream.
 struct PredictionsSpec {
   std::string topic;                     // empty: they are not published
-  uint64_t max_unpublished = 1'000'000;  // events of a partition whose scores may wait
+  uint64_t max_unpublished = 1'000'000;  // events of all partitions together whose scores may wait
   bool enabled() const { return !topic.empty(); }
 };
 

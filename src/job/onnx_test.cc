@@ -9,7 +9,7 @@
 #include "job/job.h"
 #include "job/testing.h"
 #include "storage/checkpoint/store.h"
-#include "stream/identity.h"
+#include "stream/files.h"
 
 namespace leat::job {
 namespace {

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
-#include <stdexcept>
 
 #include "base/exit_status.h"
 #include "base/path/paths.h"
+#include "base/text.h"
 #include "job/input/input_files.h"
 #include "job/job.h"
 #include "job/resume.h"
-#include "stream/identity.h"
+#include "stream/files.h"
 
 namespace leat::job {
 namespace {
@@ -86,15 +86,15 @@ std::optional<char> DetectDelimiter(const Config& config, const std::string& dat
   if (!found) return std::nullopt;
   const std::string path = files->paths.front();
   const std::string delimiter = stream::DelimiterName(found->character);
-  notes->push_back(found->columns > 1 ? path + ": delimiter " + delimiter + " found, " +
-                                            std::to_string(found->columns) + " columns"
-                                      : path + ": no delimiter found; " + delimiter + " is assumed");
+  notes->push_back(found->columns > 1
+                       ? StrCat(path, ": delimiter ", delimiter, " found, ", found->columns, " columns")
+                       : path + ": no delimiter found; " + delimiter + " is assumed");
   return found->character;
 }
 
 // State that Load begins with.
 struct Start {
-  Config config;
+  Config config = Config::EmptyMap("job");
   JobOverrides overrides;
   std::optional<char> delimiter;     // the resumed job's
   std::vector<Asset> assets;         // the resumed job's
@@ -118,40 +118,37 @@ void AddToFolder(const Config& config, const std::string& data, stream::AvroText
 
 Start Read(const JobSource& source, const JobOverrides& given) {
   std::optional<Config> config = ParseSource(source);
-  JobOverrides overrides = given;
-  std::optional<char> delimiter;
-  std::vector<Asset> assets;
-  StreamBounds bounds;
-  stream::Schema schema;
-  uint32_t lanes = 0;
-  std::optional<Config> readings, columns;
-  std::vector<std::string> trained;
+  Start start{.overrides = given};
+  JobOverrides& overrides = start.overrides;
   if (!source.resume.empty()) {
     CheckResumedDirectory(source.resume, overrides.directory);
     const Job saved = ReadStoredWithoutModel(source.resume);
+    const Config resolved = saved.config.At(kResolved);
     overrides.directory = source.resume;
     overrides.max_servers = saved.max_servers;
     if (overrides.data.empty()) overrides.data = saved.data;
     const bool csv = saved.schema.format == stream::Schema::Format::kCsv;
-    if (csv && !saved.schema.delimiter_set) delimiter = saved.schema.delimiter;
-    assets = saved.assets;
-    schema = saved.schema;
-    if (saved.strategy.stepped()) lanes = saved.made_lanes > 0 ? saved.made_lanes : saved.strategy.lanes;
-    bounds = saved.stream->bounds();
-    if (saved.config.At(kResolved).Has("readings")) readings = saved.config.At(kResolved).At("readings");
-    trained = saved.inputs;
+    if (csv && !saved.schema.delimiter_set) start.delimiter = saved.schema.delimiter;
+    start.assets = saved.assets;
+    start.schema = saved.schema;
+    if (saved.strategy.stepped())
+      start.lanes = saved.made_lanes > 0 ? saved.made_lanes : saved.strategy.lanes;
+    start.bounds = saved.stream->bounds();
+    if (resolved.Has("readings")) start.readings = resolved.At("readings");
+    start.trained = saved.inputs;
     if (!config) {
-      if (saved.config.At(kResolved).Has("columns")) columns = saved.config.At(kResolved).At("columns");
+      if (resolved.Has("columns")) start.columns = resolved.At("columns");
       config = saved.config.Without(kResolved);
       KeepOverrides(saved, &overrides);
     }
   }
   if (!config) throw std::invalid_argument("job: there is neither a file nor a directory to resume");
+  start.config = *config;
   if (overrides.data.empty()) overrides.data = ".";
   overrides.data = Absolute(overrides.data);
   if (!overrides.directory.empty()) overrides.directory = Absolute(overrides.directory);
-  AddToFolder(*config, overrides.data, &schema.avro.texts);
-  return {*config, overrides, delimiter, assets, bounds, schema, lanes, readings, columns, trained};
+  AddToFolder(*config, overrides.data, &start.schema.avro.texts);
+  return start;
 }
 
 Config WithAssets(const Config& resolved, const std::vector<Asset>& assets) {
@@ -183,24 +180,25 @@ Config ResolvedOf(const Start& start) {
 constexpr const char* kFound[] = {"delimiter", "columns",  "avro",  "descriptor",
                                   "inputs",    "readings", "assets"};
 
-Config WithFound(Config resolved, const std::string& found) {
-  if (found.empty()) return resolved;
-  const Config all = Config::Parse(found, "what a feed has found");
+Config CopyFound(const Config& from, Config to) {
   for (const char* key : kFound) {
-    if (all.Has(key)) resolved = resolved.With(key, all.At(key));
+    if (from.Has(key)) to = to.With(key, from.At(key));
   }
-  return resolved;
+  return to;
 }
 
-// The columns are stored, since roles on other machines may not have the files.
-void StoreColumns(Job* job) {
-  const stream::FileSourceOptions* files = job->stream->files();
-  if (files == nullptr || !files->header) return;
-  job->config = job->config.With(kResolved, job->config.At(kResolved).With("columns", job->schema.columns));
+Config WithFound(const Config& resolved, const std::string& found) {
+  return found.empty() ? resolved : CopyFound(Config::Parse(found, "what a feed has found"), resolved);
 }
 
-// The identities of the model's files, since other hosts may have other files.
-void StoreAssets(Job* job) {
+// Completes the section `resolved`, which other hosts build the job from: they may have no files, or other
+// ones, and a new job keeps its number of lanes, however many workers it has later. `notes`: what was
+// detected before.
+void Store(Job* job, const std::vector<std::string>& notes) {
+  Config resolved = job->config.At(kResolved);
+  if (const stream::FileSourceOptions* files = job->stream->files(); files != nullptr && files->header)
+    resolved = resolved.With("columns", job->schema.columns);
+  resolved = WithSchemaFiles(resolved, job->schema);
   const nn::LayerFiles files{.data = job->data};
   for (const std::string& path : AssetPaths(job->config)) {
     if (std::ranges::find(job->assets, path, &Asset::path) != job->assets.end()) continue;
@@ -208,30 +206,17 @@ void StoreAssets(Job* job) {
     const auto identity = OrThrow(stream::IdentifyFile(file));
     job->assets.push_back({path, stream::ToString(identity), file});
   }
-  job->config = job->config.With(kResolved, WithAssets(job->config.At(kResolved), job->assets));
-}
-
-// A new job keeps its number of lanes, however many workers it has later.
-void StoreLanes(Job* job) {
-  if (job->made_lanes > 0 || !job->strategy.stepped()) return;
-  job->config = job->config.With(kResolved, WithLanes(job->config.At(kResolved), job->strategy.lanes));
-}
-
-// Completes the section `resolved`, which other hosts build the job from. `notes`: what was detected before.
-void Store(Job* job, const std::vector<std::string>& notes) {
-  StoreColumns(job);
-  job->config = job->config.With(kResolved, WithSchemaFiles(job->config.At(kResolved), job->schema));
-  StoreAssets(job);
-  StoreLanes(job);
+  resolved = WithAssets(resolved, job->assets);
+  if (job->made_lanes == 0 && job->strategy.stepped()) resolved = WithLanes(resolved, job->strategy.lanes);
+  job->config = job->config.With(kResolved, resolved);
   job->notes.insert(job->notes.begin(), notes.begin(), notes.end());
 }
 
 void NoteLanes(const Job& job, std::vector<std::string>* notes) {
   const uint32_t lanes = job.strategy.total_lanes();
   if (!job.strategy.stepped() || job.strategy.auto_lanes || job.max_workers <= lanes) return;
-  notes->push_back("the job was created with " + std::to_string(lanes) + " lanes; of its " +
-                   std::to_string(job.max_workers) + " workers " + std::to_string(job.max_workers - lanes) +
-                   " will have none until others are lost");
+  notes->push_back(StrCat("the job was created with ", lanes, " lanes; of its ", job.max_workers, " workers ",
+                          job.max_workers - lanes, " will have none until others are lost"));
 }
 
 }  // namespace
@@ -275,12 +260,7 @@ Job Job::FromFiles(const std::string& yaml, const std::string& name, const std::
 }
 
 std::string Job::Found() const {
-  Config found = Config::EmptyMap("found");
-  const Config resolved = config.At(kResolved);
-  for (const char* key : kFound) {
-    if (resolved.Has(key)) found = found.With(key, resolved.At(key));
-  }
-  return found.ToYaml();
+  return CopyFound(config.At(kResolved), Config::EmptyMap("found")).ToYaml();
 }
 
 }  // namespace leat::job

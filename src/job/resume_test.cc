@@ -6,7 +6,6 @@
 #include "base/exit_status.h"
 #include "job/testing.h"
 #include "stream/log/log.h"
-#include "stream/log/log_writer.h"
 
 namespace leat::job {
 namespace {

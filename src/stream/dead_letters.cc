@@ -9,39 +9,29 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <map>
 
 #include "base/encoding/printable.h"
 #include "base/fields/json.h"
 #include "base/text.h"
-#include "stream/decode/utf8.h"
+#include "stream/decode/text.h"
 
 namespace leat::stream {
 namespace {
 
 constexpr uint64_t kLook = 1 << 20;  // after so many bytes the sizes of all files are looked at again
 
-Result<std::vector<std::filesystem::path>> FilesIn(const std::string& directory) {
+// Bytes of all files in a directory, which need not exist.
+Result<uint64_t> BytesIn(const std::string& directory) {
   std::error_code error;
-  std::vector<std::filesystem::path> paths;
+  uint64_t bytes = 0;
   for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end;
        it.increment(error)) {
-    if (it->path().extension() == ".jsonl") paths.push_back(it->path());
+    std::error_code gone;
+    const uint64_t size = std::filesystem::file_size(it->path(), gone);
+    if (!gone && it->path().extension() == ".jsonl") bytes += size;
   }
   if (error && error != std::errc::no_such_file_or_directory)
     return Status(Code::kPermissionDenied, directory + ": " + error.message());
-  return paths;
-}
-
-Result<uint64_t> BytesIn(const std::string& directory) {
-  LEAT_ASSIGN_OR_RETURN(const auto paths, FilesIn(directory));
-  uint64_t bytes = 0;
-  for (const auto& path : paths) {
-    std::error_code gone;
-    const uint64_t size = std::filesystem::file_size(path, gone);
-    if (!gone) bytes += size;
-  }
   return bytes;
 }
 
@@ -98,25 +88,6 @@ Status DeadLetterFile::Append(uint32_t partition, uint64_t offset, std::string_v
   }
   return Status(Code::kResourceExhausted,
                 path_ + ": " + (written < 0 ? std::strerror(errno) : "the disk is full"));
-}
-
-Result<std::vector<DeadLetter>> ReadDeadLetters(const std::string& directory, size_t limit) {
-  LEAT_ASSIGN_OR_RETURN(auto paths, FilesIn(directory));
-  std::sort(paths.begin(), paths.end());
-  std::map<std::pair<uint32_t, uint64_t>, DeadLetter> letters;
-  for (const auto& path : paths) {
-    std::ifstream file(path);
-    for (std::string text; letters.size() < limit && std::getline(file, text);) {
-      auto line = fields::FromJson<Line>(text, "a dead letter");
-      if (!line.ok()) continue;  // torn
-      std::string record = line->record_base64.empty() ? line->record : FromBase64(line->record_base64);
-      letters.emplace(std::pair(line->partition, line->offset),
-                      DeadLetter{line->partition, line->offset, std::move(line->reason), std::move(record)});
-    }
-  }
-  std::vector<DeadLetter> all;
-  for (auto& [place, letter] : letters) all.push_back(std::move(letter));
-  return all;
 }
 
 void DeadLetterRate::Count(uint64_t events, uint64_t dead) {

@@ -4,14 +4,12 @@
 // Each worker appends to its own file below the job's directory, one JSON object per line:
 //   {"partition":0,"offset":991,"reason":"amount: 'abc' is not a number","record":"{\"amount\":\"abc\"}"}
 // `record` is truncated at kMaxRecordBytes; bytes that are not UTF-8 are stored as "record_base64". Batches
-// may be trained again after a failure, so a record can appear in several files or lines: ReadDeadLetters
-// returns it once.
+// may be trained again after a failure, so a record can appear in several files or lines.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/files/descriptor.h"
 #include "base/status.h"
@@ -42,18 +40,6 @@ class DeadLetterFile {
   uint64_t all_bytes_ = 0;  // bytes of all files: as they were at the last look, and lines since
   uint64_t next_look_ = 0;  // at this number of bytes, because others write, too
 };
-
-struct DeadLetter {
-  uint32_t partition = 0;
-  uint64_t offset = 0;
-  std::string reason;
-  std::string record;  // the original, at most kMaxRecordBytes
-  friend bool operator==(const DeadLetter&, const DeadLetter&) = default;
-};
-
-// The contents of all files in `directory`: each (partition, offset) once, in that order, without torn lines;
-// at most `limit`.
-Result<std::vector<DeadLetter>> ReadDeadLetters(const std::string& directory, size_t limit = 1'000'000);
 
 // Detects a share of bad events above a limit, over the last kWindow to 2 kWindow events. While there are
 // fewer than kLeast, it counts kLeast, so that one bad record among the first ten does not stop a job. A

@@ -5,14 +5,45 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "base/encoding/printable.h"
 #include "stream/testing.h"
 
 namespace leat::stream {
 namespace {
 
 using ::testing::ElementsAre;
+
+struct DeadLetter {
+  uint32_t partition = 0;
+  uint64_t offset = 0;
+  std::string reason, record;
+  friend bool operator==(const DeadLetter&, const DeadLetter&) = default;
+};
+
+// The contents of all files in a directory: each (partition, offset) once, in that order, without torn lines.
+std::vector<DeadLetter> ReadDeadLetters(const std::string& directory) {
+  std::map<std::pair<uint32_t, uint64_t>, DeadLetter> letters;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    std::ifstream file(entry.path());
+    for (std::string text; std::getline(file, text);) {
+      const auto line = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+      if (!line.is_object()) continue;
+      DeadLetter letter{line.at("partition"), line.at("offset"), line.at("reason"), line.value("record", "")};
+      if (line.contains("record_base64"))
+        letter.record = FromBase64(line.at("record_base64").get<std::string>());
+      letters.emplace(std::pair(letter.partition, letter.offset), letter);
+    }
+  }
+  std::vector<DeadLetter> all;
+  for (const auto& [place, letter] : letters) all.push_back(letter);
+  return all;
+}
 
 TEST(DeadLetterFile, KeepsWhatCameOnceForEachPlace) {
   const TempDir dir;
@@ -30,12 +61,10 @@ TEST(DeadLetterFile, KeepsWhatCameOnceForEachPlace) {
   DeadLetterFile other(letters, "worker-2");
   EXPECT_TRUE(other.Append(0, 9, "is empty").ok());
 
-  const auto read = ReadDeadLetters(letters);
-  ASSERT_TRUE(read.ok());
-  EXPECT_THAT(*read, ElementsAre(DeadLetter{0, 9, "is empty", ""},
-                                 DeadLetter{1, 7, "amount: 'a\"b' is not a number",
-                                            "{\"amount\": \"a\\\"b\",\n\"é\":\x01}"},
-                                 DeadLetter{2, 1ull << 40, "is too long", binary}));
+  EXPECT_THAT(ReadDeadLetters(letters), ElementsAre(DeadLetter{0, 9, "is empty", ""},
+                                                    DeadLetter{1, 7, "amount: 'a\"b' is not a number",
+                                                               "{\"amount\": \"a\\\"b\",\n\"é\":\x01}"},
+                                                    DeadLetter{2, 1ull << 40, "is too long", binary}));
 }
 
 TEST(DeadLetterFile, CutsLongRecordsBetweenCharacters) {
@@ -47,7 +76,7 @@ TEST(DeadLetterFile, CutsLongRecordsBetweenCharacters) {
     ASSERT_TRUE(file.Append(0, length, "r", record).ok());
   }
   ASSERT_TRUE(file.Append(1, 0, "r", std::string(5000, '\xff')).ok());
-  const auto read = *ReadDeadLetters(dir.path());
+  const auto read = ReadDeadLetters(dir.path());
   ASSERT_EQ(read.size(), 4u);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(read[i].record, text);
   EXPECT_EQ(read[3].record, std::string(DeadLetterFile::kMaxRecordBytes, '\xff'));
@@ -78,9 +107,8 @@ TEST(DeadLetterFile, WithoutALineThereIsNone) {
   EXPECT_FALSE(std::filesystem::exists(dir / "dead"));
 }
 
-TEST(DeadLetterFile, SaysWhereItCannotWriteAndAnAbsentFolderHoldsNone) {
+TEST(DeadLetterFile, SaysWhereItCannotWrite) {
   EXPECT_EQ(DeadLetterFile("/proc/nowhere", "w").Append(0, 0, "r").code(), Code::kPermissionDenied);
-  EXPECT_TRUE(ReadDeadLetters("/proc/nowhere")->empty());
 }
 
 TEST(DeadLetterRate, StopsAboveTheLimitOfTheLastEventsOnly) {

@@ -1,13 +1,23 @@
 #include "stream/files.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <optional>
 #include <utility>
 
-#include "stream/csv/split.h"
-#include "stream/decode/utf8.h"
+#include "base/encoding/printable.h"
+#include "base/exit_status.h"
+#include "base/files/descriptor.h"
+#include "base/rng.h"
+#include "base/text.h"
+#include "stream/decode/text.h"
 #include "stream/file/file_reader.h"
-#include "stream/file/lines.h"
-#include "stream/memory_source.h"
 
 namespace leat::stream {
 namespace {
@@ -20,30 +30,29 @@ uint32_t BigEndian(ByteView bytes, size_t at) {
 
 std::string Join(const std::vector<uint32_t>& sizes) {
   std::string text;
-  for (uint32_t size : sizes) text += (text.empty() ? "" : "x") + std::to_string(size);
+  for (uint32_t size : sizes) text += StrCat(text.empty() ? "" : "x", size);
   return text;
 }
 
 Result<std::unique_ptr<Source>> OpenIdx(const FileSourceOptions& options) {
   if (options.paths.size() != 2) {
     return Status(Code::kInvalidArgument,
-                  "idx takes two files, images and labels, not " + std::to_string(options.paths.size()));
+                  StrCat("idx takes two files, images and labels, not ", options.paths.size()));
   }
   const std::string &images_path = options.paths[0], &labels_path = options.paths[1];
   LEAT_ASSIGN_OR_RETURN(const Bytes images_file, ReadWholeFile(images_path, {.format = "idx"}));
   LEAT_ASSIGN_OR_RETURN(const Idx images, ParseIdx(images_file, images_path));
   LEAT_ASSIGN_OR_RETURN(const Bytes labels_file, ReadWholeFile(labels_path, {.format = "idx"}));
   LEAT_ASSIGN_OR_RETURN(const Idx labels, ParseIdx(labels_file, labels_path));
-  if (images.sizes.size() < 2) {
+  if (images.sizes.size() < 2)
     return Status(Code::kDataLoss, images_path + ": has magic 2049, that of labels; images have 2051");
-  }
   if (labels.sizes.size() != 1) {
-    return Status(Code::kDataLoss, labels_path + ": has magic " + std::to_string(2048 + labels.sizes.size()) +
-                                       ", not 2049, that of labels");
+    return Status(Code::kDataLoss, StrCat(labels_path, ": has magic ", 2048 + labels.sizes.size(),
+                                          ", not 2049, that of labels"));
   }
   if (images.sizes[0] != labels.sizes[0]) {
-    return Status(Code::kDataLoss, images_path + " has " + std::to_string(images.sizes[0]) + " images, " +
-                                       labels_path + " has " + std::to_string(labels.sizes[0]) + " labels");
+    return Status(Code::kDataLoss, StrCat(images_path, " has ", images.sizes[0], " images, ", labels_path,
+                                          " has ", labels.sizes[0], " labels"));
   }
   const size_t count = images.sizes[0];
   if (count == 0) return Status(Code::kDataLoss, images_path + ": has no images");
@@ -74,9 +83,8 @@ Status CheckReadings(const FileSourceOptions& options, size_t file, uint64_t rec
   for (size_t i = 0; i <= options.readings.size(); ++i) {
     const ReadingRange range = RangeOfReading(options, i, file, records);
     if (range.begin <= range.end) continue;
-    return {Code::kDataLoss, options.paths[file] + ": has " + std::to_string(records) +
-                                 " records, fewer than the " + std::to_string(range.begin) +
-                                 " that were read before"};
+    return {Code::kDataLoss, StrCat(options.paths[file], ": has ", records, " records, fewer than the ",
+                                    range.begin, " that were read before")};
   }
   return {};
 }
@@ -149,9 +157,8 @@ Result<std::unique_ptr<Source>> OpenText(const FileSourceOptions& options) {
   const uint32_t stride = options.stride > 0 ? options.stride : options.sequence;
   const uint64_t window = uint64_t{options.sequence} + 1;
   const bool fits = 0 <= options.part_begin && options.part_begin < options.part_end && options.part_end <= 1;
-  if (options.sequence == 0 || window > UINT32_MAX || !fits) {
+  if (options.sequence == 0 || window > UINT32_MAX || !fits)
     return Status(Code::kInvalidArgument, "text needs a sequence above 0 and a part between 0 and 1");
-  }
   Bytes text;
   struct Part {
     uint64_t begin = 0, records = 0;
@@ -166,9 +173,9 @@ Result<std::unique_ptr<Source>> OpenText(const FileSourceOptions& options) {
     };
     const size_t begin = at(options.part_begin), size = at(options.part_end) - begin;
     if (size < window) {
-      return Status(Code::kDataLoss, path + ": has " + std::to_string(size) + " characters" +
-                                         (size < file.size() ? " in its part" : "") +
-                                         ", too few for a record of " + std::to_string(window));
+      return Status(Code::kDataLoss,
+                    StrCat(path, ": has ", size, " characters", size < file.size() ? " in its part" : "",
+                           ", too few for a record of ", window));
     }
     parts.push_back({text.size(), (size - window) / stride + 1});
     LEAT_RETURN_IF_ERROR(CheckReadings(options, parts.size() - 1, parts.back().records));
@@ -190,17 +197,71 @@ Result<std::unique_ptr<Source>> OpenText(const FileSourceOptions& options) {
       std::move(text), std::move(runs), static_cast<uint32_t>(window), stride, options.partitions, shared));
 }
 
+constexpr uint64_t kHashedBlock = 1 << 20;
+constexpr uint64_t kSamples = 16;
+
+class File {
+ public:
+  explicit File(const std::string& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  int fd() const { return fd_.get(); }
+
+  // Adds [begin, begin + size) to the hash.
+  Status Hash(uint64_t begin, uint64_t size, uint64_t* hash) {
+    buffer_.resize(kHashedBlock);
+    while (size > 0) {
+      const ssize_t got =
+          ::pread(fd(), buffer_.data(), std::min(size, kHashedBlock), static_cast<off_t>(begin));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return {CodeOfErrno(errno), std::string("cannot be read: ") + std::strerror(errno)};
+      if (got == 0) return {Code::kDataLoss, "has become shorter"};
+      *hash = Checksum(ByteView(buffer_).first(static_cast<size_t>(got)), *hash);
+      begin += static_cast<uint64_t>(got);
+      size -= static_cast<uint64_t>(got);
+    }
+    return {};
+  }
+
+ private:
+  const Descriptor fd_;
+  Bytes buffer_;
+};
+
+// `hash(begin, size)` adds a range of the content to the hash.
+template <class Hash>
+Status HashContent(uint64_t bytes, uint64_t max_hashed_whole, const Hash& hash) {
+  if (bytes <= std::max(max_hashed_whole, kHashedBlock)) return hash(0, bytes);
+  const uint64_t last = bytes - kHashedBlock;
+  LEAT_RETURN_IF_ERROR(hash(0, kHashedBlock));
+  for (uint64_t i = 0; i < kSamples; ++i)
+    LEAT_RETURN_IF_ERROR(hash(Mix(bytes, i) % (last + 1), kHashedBlock));
+  return hash(last, kHashedBlock);
+}
+
+Result<FileIdentity> Identify(const std::string& path, std::optional<uint64_t> bytes,
+                              uint64_t max_hashed_whole) {
+  File file(path);
+  const int why = errno;
+  if (file.fd() < 0)
+    return Status(why == ENOTDIR ? Code::kNotFound : CodeOfErrno(why), path + ": " + std::strerror(why));
+  struct stat info;
+  if (::fstat(file.fd(), &info) != 0 || !S_ISREG(info.st_mode))
+    return Status(Code::kNotFound, path + ": is not a file");
+  FileIdentity identity{.bytes = bytes.value_or(static_cast<uint64_t>(info.st_size))};
+  const auto hash = [&](uint64_t begin, uint64_t size) { return file.Hash(begin, size, &identity.hash); };
+  const Status hashed = HashContent(identity.bytes, max_hashed_whole, hash);
+  if (!hashed.ok()) return hashed.With(path);
+  return identity;
+}
+
 }  // namespace
 
 Result<Idx> ParseIdx(ByteView file, const std::string& name) {
-  if (file.size() < 4) {
-    return Status(Code::kDataLoss,
-                  name + ": has " + std::to_string(file.size()) + " bytes, too short for an idx file");
-  }
+  if (file.size() < 4)
+    return Status(Code::kDataLoss, StrCat(name, ": has ", file.size(), " bytes, too short for an idx file"));
   const uint32_t magic = BigEndian(file, 0), rank = magic & 0xff;
   if (magic >> 8 != 0x08 || rank < 1 || rank > 4) {
-    return Status(Code::kDataLoss, name + ": has magic " + std::to_string(magic) +
-                                       ", not 2051 (images) or 2049 (labels) of an idx file of bytes");
+    return Status(Code::kDataLoss, StrCat(name, ": has magic ", magic,
+                                          ", not 2051 (images) or 2049 (labels) of an idx file of bytes"));
   }
   const size_t head = 4 + 4 * size_t{rank};
   if (file.size() < head) return Status(Code::kDataLoss, name + ": ends inside its header");
@@ -213,9 +274,9 @@ Result<Idx> ParseIdx(ByteView file, const std::string& name) {
   idx.data = file.subspan(head);
   if (bytes == idx.data.size()) return idx;
   return Status(Code::kDataLoss,
-                name + ": has " + std::to_string(idx.data.size()) + " bytes of data " +
-                    (idx.data.size() < bytes ? "and is truncated" : "and goes on behind its end") +
-                    ": its header says " + Join(idx.sizes));
+                StrCat(name, ": has ", idx.data.size(), " bytes of data ",
+                       idx.data.size() < bytes ? "and is truncated" : "and goes on behind its end",
+                       ": its header says ", Join(idx.sizes)));
 }
 
 Result<std::unique_ptr<Source>> OpenFiles(const FileSourceOptions& options) {
@@ -223,9 +284,8 @@ Result<std::unique_ptr<Source>> OpenFiles(const FileSourceOptions& options) {
   if (options.paths.empty()) return Status(Code::kInvalidArgument, "no files are named");
   for (const auto& reading : options.readings) {
     if (reading.size() != options.paths.size())
-      return Status(Code::kInvalidArgument, "an earlier run has read " + std::to_string(reading.size()) +
-                                                " files, the job has " +
-                                                std::to_string(options.paths.size()));
+      return Status(Code::kInvalidArgument, StrCat("an earlier run has read ", reading.size(),
+                                                   " files, the job has ", options.paths.size()));
   }
   if (options.format == "idx") return OpenIdx(options);
   if (options.format == "csv" || options.format == "json") return OpenLines(options);
@@ -249,6 +309,28 @@ Result<std::vector<std::string>> ReadCsvHeader(const std::string& path, const Cs
     return Status(Code::kDataLoss, path + ": the header " + why +
                                        "; has the file another encoding (files: encoding: latin-1)?");
   return std::vector<std::string>(fields.begin(), fields.end());
+}
+
+std::string ToString(const FileIdentity& identity) {
+  return StrCat(identity.bytes, ":", ToHex(identity.hash));
+}
+
+Result<FileIdentity> ParseIdentity(std::string_view text) {
+  FileIdentity identity;
+  const size_t colon = std::min(text.find(':'), text.size());
+  const char* const end = text.data() + text.size();
+  (void)std::from_chars(text.data(), text.data() + colon, identity.bytes);
+  if (colon < text.size()) (void)std::from_chars(text.data() + colon + 1, end, identity.hash, 16);
+  if (ToString(identity) == text) return identity;
+  return Status(Code::kInvalidArgument, "'" + std::string(text) + "' is not the identity of a file");
+}
+
+Result<FileIdentity> IdentifyFile(const std::string& path, uint64_t max_hashed_whole) {
+  return Identify(path, std::nullopt, max_hashed_whole);
+}
+
+Result<FileIdentity> IdentifyStart(const std::string& path, uint64_t bytes, uint64_t max_hashed_whole) {
+  return Identify(path, bytes, max_hashed_whole);
 }
 
 }  // namespace leat::stream

@@ -2,17 +2,21 @@
 //
 // The records of the files form `partitions` contiguous shares of a sealed topic; records that were added
 // since belong to the last one. Records: idx: the bytes of an image, then one byte of label. CSV: as of
-// csv/split.h; JSON: a line without its end. Blank lines are
-// skipped. Text: `sequence` + 1 characters (bytes), the next record `stride` later, within one
-// file; an incomplete record at the end is dropped. A record has one character more than the sequence, so
-// that with stride = sequence every character except the first is once the one to predict.
+// csv/csv.h; JSON: a line without its end. Blank lines are skipped. Text: `sequence` + 1 characters (bytes),
+// the next record `stride` later, within one file; an incomplete record at the end is dropped. A record has
+// one character more than the sequence, so that with stride = sequence every character except the first is
+// once the one to predict.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "stream/csv/split.h"
+#include "base/bytes.h"
+#include "base/status.h"
+#include "stream/csv/csv.h"
 #include "stream/source.h"
 
 namespace leat::stream {
@@ -51,5 +55,28 @@ struct Idx {
 };
 // `name` is the name of the file in messages.
 Result<Idx> ParseIdx(ByteView file, const std::string& name);
+
+// Identities of files: copies of a file on several hosts have the same one.
+
+struct FileIdentity {
+  uint64_t bytes = 0;
+  uint64_t hash = 0;  // detects another file, not an attack
+  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
+};
+
+// Files above this size are hashed in part: the first and the last MiB, and 16 more at pseudo-random offsets.
+inline constexpr uint64_t kMaxHashedWhole = uint64_t{1} << 30;
+
+// "BYTES:HASH", the hash as 16 hexadecimal digits.
+std::string ToString(const FileIdentity& identity);
+// kInvalidArgument if the text is not one of ToString's.
+Result<FileIdentity> ParseIdentity(std::string_view text);
+
+// The identity of a file. kNotFound if there is no such file, else CodeOfErrno if it cannot be read.
+Result<FileIdentity> IdentifyFile(const std::string& path, uint64_t max_hashed_whole = kMaxHashedWhole);
+
+// The identity of a file with the first `bytes` of this one, which it must have: kDataLoss if it is shorter.
+Result<FileIdentity> IdentifyStart(const std::string& path, uint64_t bytes,
+                                   uint64_t max_hashed_whole = kMaxHashedWhole);
 
 }  // namespace leat::stream

@@ -1,14 +1,19 @@
 #include "stream/schema.h"
 
-#include <algorithm>
+#include <cstdlib>
 #include <stdexcept>
+#include <type_traits>
 
 #include "base/bytes.h"
-#include "stream/decode/canonical.h"
+#include "base/read_file.h"
+#include "base/text.h"
 #include "stream/decode/row_writer.h"
+#include "stream/decode/text.h"
 
 namespace leat::stream {
 namespace {
+
+constexpr size_t kMaxSecretBytes = 64 << 10;
 
 // Increment when a decoder gives other numbers for the same record. Since version 2, a category takes all
 // spellings of a number or boolean for one value; records without such a category decode as in version 1.
@@ -23,21 +28,25 @@ uint32_t DecoderVersion(const Schema& schema) {
   return std::ranges::any_of(schema.fields, compares) ? 2 : 1;
 }
 
-void PutFallback(const Field::Value& value, size_t field, ByteWriter* w) {
-  w->PutString("default");
-  w->Put(field);
-  if (const auto* text = std::get_if<std::string>(&value)) {
-    w->PutString(*text);
-  } else if (const auto* items = std::get_if<std::vector<double>>(&value)) {
-    w->Put(items->size());
-    for (const double x : *items) w->Put(x);
-  } else {
-    w->Put(std::get<double>(value));
-  }
+void PutValue(std::string_view text, ByteWriter* w) {
+  w->PutString(text);
 }
-
-bool HasRole(const std::vector<Field>& fields, Role role) {
-  return std::ranges::any_of(fields, [role](const Field& f) { return f.role == role; });
+void PutValue(const std::vector<std::string>& texts, ByteWriter* w) {
+  w->Put(texts.size());
+  for (const std::string& text : texts) w->PutString(text);
+}
+void PutValue(const std::vector<double>& items, ByteWriter* w) {
+  w->Put(items.size());
+  for (const double x : items) w->Put(x);
+}
+template <class Number>
+requires std::is_arithmetic_v<Number> || std::is_enum_v<Number>
+void PutValue(Number value, ByteWriter* w) {
+  w->Put(value);
+}
+// The values one after the other, lists with their sizes.
+void PutAll(ByteWriter* w, const auto&... values) {
+  (PutValue(values, w), ...);
 }
 
 // As many as a line has room for.
@@ -45,10 +54,42 @@ std::string ListedNames(const std::vector<std::string>& names) {
   constexpr size_t kMost = 20;
   std::string list;
   for (size_t i = 0; i < std::min(names.size(), kMost); ++i) list += (i > 0 ? ", " : "") + Quoted(names[i]);
-  return list + (names.size() > kMost ? ", … (" + std::to_string(names.size()) + ")" : "");
+  return list + (names.size() > kMost ? StrCat(", … (", names.size(), ")") : "");
 }
 
 }  // namespace
+
+Secret ReadSecret(const Config& config, const std::string& setting) {
+  if (!config.IsMap()) {
+    config.Fail("'" + setting +
+                "' is a secret, and copies of the job would have it; name where it is: {env: NAME} or {file: "
+                "PATH}");
+  }
+  config.Allow({"env", "file"});
+  Secret secret{.setting = setting, .variable = config.String("env", ""), .file = config.String("file", "")};
+  if (secret.variable.empty() == secret.file.empty())
+    config.Fail("'" + setting +
+                "' is read from a variable of the environment or from a file: {env: NAME} or {file: PATH}");
+  return secret;
+}
+
+Result<std::string> ReadSecretValue(const Secret& secret) {
+  if (!secret.variable.empty()) {
+    const char* value = std::getenv(secret.variable.c_str());
+    if (value != nullptr && *value != 0) return std::string(value);
+    return Status(Code::kInvalidArgument,
+                  "'" + secret.setting + "': the environment has no variable " + secret.variable);
+  }
+  LEAT_ASSIGN_OR_RETURN(std::string value,
+                        ReadFirstBytes(secret.file, kMaxSecretBytes + 1).With("'" + secret.setting + "'"));
+  if (value.size() > kMaxSecretBytes)
+    return Status(Code::kInvalidArgument, StrCat("'", secret.setting, "': ", secret.file, " has more than ",
+                                                 kMaxSecretBytes, " bytes"));
+  while (!value.empty() && (value.back() == '\n' || value.back() == '\r')) value.pop_back();
+  if (value.empty())
+    return Status(Code::kInvalidArgument, "'" + secret.setting + "': " + secret.file + " is empty");
+  return value;
+}
 
 uint32_t Field::features() const {
   if (role != Role::kFeature) return 0;
@@ -100,10 +141,6 @@ uint32_t Field::ids() const {
   }
 }
 
-std::string Field::path_text() const {
-  return has_own_path() ? PathText(path) : name;
-}
-
 std::string PathText(std::span<const std::string> keys) {
   std::string text;
   for (const std::string& key : keys) {
@@ -153,10 +190,6 @@ std::vector<Attribute> Schema::attributes() const {
   return found;
 }
 
-bool Schema::has_late_labels() const {
-  return std::ranges::any_of(fields, &Field::is_late);
-}
-
 Schema Schema::LateLabels() const {
   Schema late;
   for (const Field& field : fields) {
@@ -196,7 +229,7 @@ Schema Schema::WithLabelsInRecord() const {
 }
 
 bool Schema::has_truth() const {
-  return HasRole(fields, Role::kTruth);
+  return std::ranges::any_of(fields, [](const Field& f) { return f.role == Role::kTruth; });
 }
 
 uint32_t Schema::classes() const {
@@ -212,8 +245,8 @@ void Schema::UseColumns(std::vector<std::string> names, const std::string& file)
     const auto there = std::ranges::count(names, field.name);
     if (there == 1) continue;
     if (there > 1) {
-      throw std::invalid_argument(field.where + in_file + ": " + std::to_string(there) +
-                                  " columns have the name '" + field.name + "'");
+      throw std::invalid_argument(
+          StrCat(field.where, in_file, ": ", there, " columns have the name '", field.name, "'"));
     }
     const std::string near = Nearest(field.name, names);
     throw std::invalid_argument(
@@ -225,88 +258,41 @@ void Schema::UseColumns(std::vector<std::string> names, const std::string& file)
 
 uint64_t Schema::hash() const {
   ByteWriter w;
-  w.Put(DecoderVersion(*this));
-  w.Put(format);
-  if (delimiter != ',')
-    w.Put(delimiter);  // cuts of comma files keep the hash they had before there were other delimiters
-  w.Put(columns.size());
-  for (const std::string& name : columns) w.PutString(name);
+  PutAll(&w, DecoderVersion(*this), format);
+  // Cuts of comma files keep the hash they had before there were other delimiters.
+  if (delimiter != ',') w.Put(delimiter);
+  PutAll(&w, columns);
   for (const Field& f : fields) {
-    w.PutString(f.name);
-    w.Put(f.role);
-    w.Put(f.type);
-    w.Put(f.log);
-    w.Put(f.mean);
-    w.Put(f.std);
-    w.Put(f.period);
-    w.Put(f.values.size());
-    for (const std::string& value : f.values) w.PutString(value);
-    w.Put(f.buckets);
-    w.Put(f.classes);
-    w.Put(f.width);
-    if (f.from) {
-      w.Put(f.from->kind);
-      w.PutString(f.from->header);
-    }
-    if (f.type != Field::Type::kId) continue;
-    w.Put(f.below);
-    w.Put(f.pad);
-    w.Put(f.list);
+    PutAll(&w, f.name, f.role, f.type, f.log, f.mean, f.std, f.period, f.values, f.buckets, f.classes,
+           f.width);
+    if (f.from) PutAll(&w, f.from->kind, f.from->header);
+    if (f.type == Field::Type::kId) PutAll(&w, f.below, f.pad, f.list);
   }
   // Only where they are set: schemas keep the hash that they had before there were such settings.
   for (size_t i = 0; i < fields.size(); ++i) {
     const Field& f = fields[i];
-    if (f.has_own_path()) {
-      w.PutString("path");
-      w.Put(i);
-      w.Put(f.path.size());
-      for (const std::string& key : f.path) w.PutString(key);
+    if (f.has_own_path()) PutAll(&w, "path", i, f.path);
+    if (f.fallback) {
+      PutAll(&w, "default", i);
+      std::visit([&w](const auto& value) { PutValue(value, &w); }, *f.fallback);
     }
-    if (f.fallback) PutFallback(*f.fallback, i, &w);
-    if (f.type == Field::Type::kText || (f.type == Field::Type::kNumber && f.list) || f.truncate) {
-      w.PutString("list");
-      w.Put(i);
-      w.Put(f.list);
-      w.Put(f.tokens);
-      w.Put(f.truncate);
-    }
+    if (f.type == Field::Type::kText || (f.type == Field::Type::kNumber && f.list) || f.truncate)
+      PutAll(&w, "list", i, f.list, f.tokens, f.truncate);
     if (format == Format::kTensor) w.Put(f.element);
   }
-  if (dialect() != CsvDialect{.delimiter = delimiter} || decimal != '.') {
-    w.PutString("dialect");
-    w.Put(quote);
-    w.Put(escape);
-    w.Put(decimal);
-  }
-  if (missing) {
-    w.PutString("missing");
-    w.Put(missing->size());
-    for (const std::string& text : *missing) w.PutString(text);
-  }
-  if (max_record_bytes != kDefaultRecordBytes) {
-    w.PutString("max_record_bytes");
-    w.Put(max_record_bytes);
-  }
+  if (dialect() != CsvDialect{.delimiter = delimiter} || decimal != '.')
+    PutAll(&w, "dialect", quote, escape, decimal);
+  if (missing) PutAll(&w, "missing", *missing);
+  if (max_record_bytes != kDefaultRecordBytes) PutAll(&w, "max_record_bytes", max_record_bytes);
   if (label_records) {
-    w.PutString("labels");
-    w.Put(label_records->format);
-    w.Put(label_records->delimiter);
-    w.Put(label_records->columns.size());
-    for (const std::string& name : label_records->columns) w.PutString(name);
-    w.Put(label_records->negative);
+    PutAll(&w, "labels", label_records->format, label_records->delimiter, label_records->columns,
+           label_records->negative);
   }
   if (format == Format::kAvro) {
     w.Put(avro.framed());
-    for (const auto& [id, text] : avro.texts) {
-      w.Put(id);
-      w.PutString(text);
-    }
+    for (const auto& [id, text] : avro.texts) PutAll(&w, id, text);
   }
-  if (format == Format::kProtobuf) {
-    w.PutString(protobuf.message);
-    w.Put(protobuf.framed);
-    w.PutString(protobuf.descriptor);
-  }
+  if (format == Format::kProtobuf) PutAll(&w, protobuf.message, protobuf.framed, protobuf.descriptor);
   return Checksum(w.view());
 }
 

@@ -1,37 +1,6 @@
 // The schema of events: fields, their types, and their conversion to numbers.
 //
-// The `schema:` section of a job:
-//
-//   schema:
-//     format: json                     # json | csv | avro | protobuf | tensor | idx | text
-//     delimiter: ";"                   # csv: one character or tab
-//     quote: "'"                       # csv: one character or none; default: a double quote
-//     escape: "\\"                     # csv: takes the meaning from the next character; default: none
-//     decimal: ","                     # csv: in numbers; default: a dot
-//     missing: [NA, "?"]               # csv: texts that count as an empty field
-//     max_record_bytes: 4194304        # a larger record is a dead letter
-//     fields:
-//       amount:  {type: number, log: true, mean: 3.2, std: 1.1}
-//       price:   {type: number, scale: running}        # normalised with what the stream has had so far
-//       hour:    {type: number, period: 24}            # two features: sin and cos
-//       country: {type: category, values: [ES, MX, US]} # one feature each, all zero for any other value
-//       device:  {type: category, buckets: 16}         # hashed
-//       fraud:   {type: number, role: label, classes: 2}  # a whole number from 0 to 1
-//       p_fraud: {type: number, role: truth}           # known probability of simulated data: never a feature
-//       item:    {type: id, below: 1000}               # a whole number from 0 to 999, unchanged
-//       bought:  {type: id, below: 1000, length: 20}   # a list of at most 20, padded with `pad` (0)
-//       text:    {type: characters, alphabet: "\nabc"} # format text: see below
-//       scores:  {type: number, length: 8}             # json, avro, protobuf: a list of at most 8
-//       title:   {type: text, buckets: 5000, length: 12}  # ids of 12 words, padded with 0: for an embedding
-//       remark:  {type: text, buckets: 500}            # without a length: how often each of 499 ids occurs
-//       note:    {role: ignore}
-//       card:    {type: category, buckets: 64, from: key}      # of Kafka's record, not its value
-//       day:     {type: number, from: timestamp, period: 86400} # seconds since 1970
-//       shop:    {type: id, below: 500, from: {header: shop}}
-//       chosen:  {type: number, role: label, from: labels}     # comes later: see LabelRecords
-//       home:    {type: category, buckets: 64, path: customer.address.country}   # keys from the root
-//       age:     {type: number, path: [customer.v2, age]}  # a list, where a key itself has a dot
-//       visits:  {type: number, default: 0}  # the value of a record that lacks it or has null
+// docs/jobs.md#schema has the settings of the section `schema:` of a job. Their meaning for the decoders:
 //
 // A category compares numbers and booleans by value, in all formats: 1, 1.0 and 1e0 are one, and so are true
 // and True (CanonicalSpelling). All other texts are compared by their bytes.
@@ -54,11 +23,11 @@
 // the byte itself). Features are all but the last, labels all but the first: at each position the next
 // character.
 //
-// avro: fields are found by name in the schema of the program that wrote the record (avro/avro_settings.h). A
+// avro: fields are found by name in the schema of the program that wrote the record (AvroSettings). A
 // number is an int, long, float, double, boolean or decimal; other logical types are numbers in their unit. A
 // category is a string or enum, or an int, long or boolean. A list is an array.
 //
-// protobuf: fields are found by name in a message of a descriptor (protobuf/protobuf_settings.h). A number is
+// protobuf: fields are found by name in a message of a descriptor (ProtobufSettings). A number is
 // of any numeric type, a bool or the number of an enum. A category is a string, bytes or the name in an enum,
 // or a whole number or bool. A list is a repeated number. A scalar without presence
 // that is absent is 0 or empty.
@@ -74,24 +43,84 @@
 // A record that does not match (missing field, wrong type, not finite, out of range) becomes a dead letter.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <memory>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
+#include <string_view>
 #include <variant>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/config/config.h"
 #include "base/fields/fields.h"
+#include "base/status.h"
 #include "compute/tensor/tensor.h"
-#include "stream/avro/avro_settings.h"
-#include "stream/csv/split.h"
-#include "stream/protobuf/protobuf_settings.h"
+#include "stream/csv/csv.h"
 #include "stream/source.h"
 
 namespace leat::stream {
+
+// Secrets of a job's settings. A job names where they are; it never has them, because copies of it exist.
+struct Secret {
+  std::string setting;         // setting whose value it is
+  std::string variable, file;  // variable of the environment, or a path: one of them
+};
+
+// From {env: NAME} or {file: PATH}. Throws std::invalid_argument with the line.
+Secret ReadSecret(const Config& config, const std::string& setting);
+// The value, from this process's environment or files. kInvalidArgument with the setting and the place.
+Result<std::string> ReadSecretValue(const Secret& secret);
+
+// A schema registry, reached by HTTP.
+struct RegistryOptions {
+  std::string url;  // without a slash at its end
+  std::optional<Secret> user;
+  std::string ca, certificate, key;  // paths
+  std::optional<Secret> key_password;
+  Duration timeout = std::chrono::seconds(10);  // for which an unknown id is asked for again
+};
+
+// The texts of schemas by their ids; that of records without framing has the id 0.
+using AvroTexts = std::map<uint32_t, std::string>;
+
+// The `avro:` of a job's schema (docs/jobs.md#avro): where the schemas of writers are. Records are framed
+// (row_writer.h), unless one file has the schema of all of them.
+struct AvroSettings {
+  std::string where;  // "job.yaml:14"
+  // Source of the schemas: one of these.
+  std::string file;
+  std::string folder;
+  std::map<uint32_t, std::string> files;
+  std::optional<RegistryOptions> registry;
+  // Contents of the files, if there are some.
+  AvroTexts texts;
+
+  bool framed() const { return file.empty(); }
+
+  // Throws std::invalid_argument with the line and the values.
+  static AvroSettings FromConfig(const Config& config);
+};
+
+// The settings of records that are Protobuf messages:
+//
+//   schema:
+//     format: protobuf
+//     protobuf: {descriptor: payments.pb, message: shop.Payment}   # framing: none | registry
+//
+// `descriptor` is a FileDescriptorSet, as `protoc --include_imports --descriptor_set_out` writes it. A job
+// keeps the part that it needs in its `resolved:` section.
+struct ProtobufSettings {
+  std::string where;    // "job.yaml:5"
+  std::string file;     // the descriptor, as in the job file
+  std::string message;  // full name
+  bool framed = false;  // records have the framing of a schema registry, and then the message's indexes
+  // A FileDescriptorSet with the messages and fields that the schema reads; set by UseDescriptor.
+  std::string descriptor;
+  static ProtobufSettings FromConfig(const Config& config);
+};
 
 enum class Role : uint8_t { kFeature, kLabel, kTruth, kIgnore };
 LEAT_ENUM(Role, (kFeature, "feature"), (kLabel, "label"), (kTruth, "truth"), (kIgnore, "ignore"));
@@ -109,15 +138,8 @@ struct Field {
   std::string where;              // "job.yaml:14"
   std::vector<std::string> path;  // the keys that lead to the value from the record's root
   Role role = Role::kFeature;
-  enum class Type : uint8_t {
-    kNumber,
-    kCategory,
-    kString,
-    kBytes,
-    kId,
-    kCharacters,
-    kText
-  } type = Type::kNumber;
+  enum class Type : uint8_t { kNumber, kCategory, kString, kBytes, kId, kCharacters, kText };
+  Type type = Type::kNumber;
   bool log = false;          // x → log(1 + x), x ≥ 0, before mean and std
   double mean = 0, std = 1;  // (x - mean) / std
   bool running = false;      // the model normalises it; decoded rows are the same
@@ -146,7 +168,7 @@ struct Field {
   // False if the path is the name.
   bool has_own_path() const { return path.size() != 1 || path[0] != name; }
   // The path as messages show it; a path that is the name alone as it is.
-  std::string path_text() const;
+  std::string path_text() const { return has_own_path() ? PathText(path) : name; }
   // Throws std::invalid_argument if the fallback does not fit the field.
   void CheckFallback() const;
   // The number of features of the field; 0 unless role is kFeature.
@@ -193,7 +215,7 @@ struct Schema {
   std::vector<uint32_t> running_features() const;
   bool has_label() const;
   bool has_truth() const;
-  bool has_late_labels() const;
+  bool has_late_labels() const { return std::ranges::any_of(fields, &Field::is_late); }
   // The fields that are late, as the schema of their own records. Throws std::invalid_argument if these are
   // not known, or do not have the fields.
   Schema LateLabels() const;
@@ -220,5 +242,18 @@ LEAT_ENUM(Field::Type, (kNumber, "number"), (kCategory, "category"), (kString, "
 LEAT_ENUM(Field::Tokens, (kWords, "words"), (kCharacters, "characters"), (kBytes, "bytes"));
 LEAT_ENUM(Schema::Format, (kJson, "json"), (kCsv, "csv"), (kAvro, "avro"), (kProtobuf, "protobuf"),
           (kTensor, "tensor"), (kIdx, "idx"), (kText, "text"));
+
+// The names in a list of one or more, each once. `what` is the list's in messages. Throws
+// std::invalid_argument.
+std::vector<std::string> NamesFrom(const Config& list, std::string_view what);
+
+// Sets what the files of `schema->avro` contain, after a check that the job's fields fit. Throws
+// std::invalid_argument with the place if they do not: of a folder if none of its schemas fits. Returns why
+// others of a folder do not fit, one line each; these are left out.
+std::vector<std::string> UseAvro(const AvroTexts& texts, Schema* schema);
+
+// Takes what the schema needs from a FileDescriptorSet. Throws std::invalid_argument with the place if it is
+// none, or if it lacks the message or a field, or if a field has another type.
+void UseDescriptor(std::string_view descriptor, Schema* schema);
 
 }  // namespace leat::stream

@@ -1,16 +1,15 @@
 // Schema::FromConfig: from the section `schema:` of a job to the schema.
 #include "stream/schema.h"
 
-#include <algorithm>
-#include <map>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
 #include "base/fields/word.h"
+#include "base/text.h"
 #include "stream/csv/csv_settings.h"
-#include "stream/decode/canonical.h"
-#include "stream/decode/formats.h"
-#include "stream/decode/tokenizer.h"
+#include "stream/decode/row_writer.h"
+#include "stream/decode/text.h"
 
 namespace leat::stream {
 namespace {
@@ -36,18 +35,6 @@ Field::Type TypeFrom(const Config& config, Role role) {
   return fields::FromWord<Field::Type>(config.At("type"), "type");
 }
 
-std::vector<std::string> NamesFrom(const Config& list, std::string_view what) {
-  if (!list.IsList() || list.size() == 0) list.Fail(std::string(what) + " must be a list of one or more");
-  std::vector<std::string> names;
-  std::set<std::string> seen;
-  for (size_t i = 0; i < list.size(); ++i) {
-    names.push_back(list[i].String());
-    if (!seen.insert(names.back()).second)
-      list[i].Fail("'" + names.back() + "' is in " + std::string(what) + " twice");
-  }
-  return names;
-}
-
 std::optional<Attribute> FromFrom(const Config& config) {
   if (!config.Has("from")) return std::nullopt;
   const Config from = config.At("from");
@@ -61,34 +48,23 @@ std::optional<Attribute> FromFrom(const Config& config) {
 }
 
 // A label that comes later is a field of a record of its own.
-void CheckLate(const Config& config, const Field& field) {
-  using T = Field::Type;
-  if (field.role != Role::kLabel)
-    config.At("from").Fail("'" + field.name + "' is no label, and only labels may come later (role: label)");
-  if (field.type != T::kNumber && field.type != T::kCategory)
-    config.At("from").Fail("'" + field.name + "' is no number and no category");
-  for (const char* key : {"dtype", "shape"}) {
-    if (config.Has(key))
-      config.At(key).Fail("'" + field.name + "' is not in the record's bytes: it has no " + key);
-  }
-}
-
 void CheckFrom(const Config& config, const Field& field) {
-  if (field.is_late()) return CheckLate(config, field);
-  if (!field.from || field.role == Role::kIgnore) return;
+  const bool late = field.is_late();
+  if (!field.from || (field.role == Role::kIgnore && !late)) return;
+  const auto fail = [&](const char* why) { config.At("from").Fail("'" + field.name + "' is " + why); };
   using T = Field::Type;
-  for (const char* key : {"path", "dtype", "shape"}) {
-    if (config.Has(key))
+  const bool plain = field.type == T::kNumber || field.type == T::kCategory;
+  if (late && field.role != Role::kLabel) fail("no label, and only labels may come later (role: label)");
+  if (late && !plain) fail("no number and no category");
+  for (const std::string key : {"path", "dtype", "shape"}) {
+    if (config.Has(key) && !(late && key == "path"))
       config.At(key).Fail("'" + field.name + "' is not in the record's bytes: it has no " + key);
   }
-  const bool one =
-      (field.type == T::kNumber || field.type == T::kCategory || field.type == T::kId) && !field.list;
-  if (!one)
-    config.At("from").Fail(
-        "'" + field.name +
-        "' is no number, category or id; no other comes from a key, a timestamp or a header");
+  if (late) return;
+  if ((!plain && field.type != T::kId) || field.list)
+    fail("no number, category or id; no other comes from a key, a timestamp or a header");
   if (field.from->kind == Attribute::Kind::kTimestamp && field.type == T::kCategory)
-    config.At("from").Fail("'" + field.name + "' is a category, a timestamp a number");
+    fail("a category, a timestamp a number");
 }
 
 // `length` and `truncate` of a list.
@@ -99,21 +75,21 @@ void ReadLength(const Config& config, Schema::Format format, Field* field) {
   field->truncate = config.Bool("truncate", false);
 }
 
+// `mean`, `std` and `scale` of a feature.
 void ReadScale(const Config& config, Field* field) {
+  field->mean = config.Number("mean", 0);
+  field->std = config.Number("std", 1);
+  if (!(field->std > 0)) config.At("std").Fail("std is " + config.At("std").String() + "; must be above 0");
   field->running = config.Has("scale") && config.At("scale").OneOf("scale", {"running"}) == "running";
 }
 
 void ReadNumber(const Config& config, Schema::Format format, Field* field) {
   field->log = config.Bool("log", false);
-  field->mean = config.Number("mean", 0);
-  field->std = config.Number("std", 1);
-  if (!(field->std > 0)) config.At("std").Fail("std is " + config.At("std").String() + "; must be above 0");
   ReadScale(config, field);
   field->period = config.Number("period", 0);
   if (config.Has("period") && !(field->period > 0)) config.At("period").Fail("period must be above 0");
-  if (field->period > 0 && (field->log || field->running || config.Has("mean") || config.Has("std"))) {
+  if (field->period > 0 && (field->log || field->running || config.Has("mean") || config.Has("std")))
     config.Fail("field '" + field->name + "' has a period, which goes without log, mean, std and scale");
-  }
   field->classes = static_cast<uint32_t>(config.Integer("classes", 0, 2, kMaxWhole));
   if (!config.Has("length")) return;
   if (field->period > 0) config.Fail("field '" + field->name + "' has a period, which a list cannot have");
@@ -146,29 +122,22 @@ void ReadCategory(const Config& config, Field* field) {
     config.Fail("label '" + field->name +
                 "' is a category and needs its values, in the order of the classes");
   }
-  if (field->values.empty() == (field->buckets == 0)) {
+  if (field->values.empty() == (field->buckets == 0))
     config.Fail("category '" + field->name + "' needs either values or buckets");
-  }
 }
 
 void ReadBytes(const Config& config, Schema::Format format, Field* field) {
-  if (format != Schema::Format::kIdx) {
+  if (format != Schema::Format::kIdx)
     config.Fail("field '" + field->name + "': bytes are for the format idx");
-  }
-  if (field->role == Role::kLabel) {
+  if (field->role == Role::kLabel)
     config.Fail("label '" + field->name + "' cannot be bytes; a number is one byte");
-  }
-  field->mean = config.Number("mean", 0);
-  field->std = config.Number("std", 1);
-  if (!(field->std > 0)) config.At("std").Fail("std is " + config.At("std").String() + "; must be above 0");
   ReadScale(config, field);
   field->width = static_cast<uint32_t>(config.Integer("width", 1, 1, Schema::kMaxFeatures));
 }
 
 void ReadId(const Config& config, Schema::Format format, Field* field) {
-  if (field->role == Role::kLabel) {
+  if (field->role == Role::kLabel)
     config.Fail("label '" + field->name + "' cannot be an id; a number with classes is one");
-  }
   (void)config.At("below");
   field->below = static_cast<uint32_t>(config.Integer("below", 0, 1, kMaxWhole));
   if (!config.Has("length")) {
@@ -220,20 +189,16 @@ void ReadText(const Config& config, Schema::Format format, Field* field) {
 }
 
 void ReadCharacters(const Config& config, Schema::Format format, uint32_t sequence, Field* field) {
-  if (format != Schema::Format::kText) {
+  if (format != Schema::Format::kText)
     config.Fail("field '" + field->name + "': characters are for the format text");
-  }
-  if (field->role != Role::kFeature) {
+  if (field->role != Role::kFeature)
     config.Fail("characters are features and labels at once; '" + field->name + "' goes without role");
-  }
   field->width = static_cast<uint32_t>(config.Integer("sequence", sequence, 1, Schema::kMaxSequence));
-  if (field->width == 0) {
+  if (field->width == 0)
     config.Fail("field '" + field->name + "' needs a sequence: how many characters are a record");
-  }
   if (sequence != 0 && field->width != sequence) {
     config.At("sequence")
-        .Fail("sequence is " + std::to_string(field->width) + ", that of the stream's files " +
-              std::to_string(sequence));
+        .Fail(StrCat("sequence is ", field->width, ", that of the stream's files ", sequence));
   }
   if (!config.Has("alphabet")) {
     for (int byte = 0; byte < 256; ++byte) field->values.emplace_back(1, static_cast<char>(byte));
@@ -266,9 +231,7 @@ std::vector<std::string> PathFrom(const Config& path) {
       }
     }
   }
-  if (keys.size() > kMaxPath) {
-    path.Fail("a path of " + std::to_string(keys.size()) + " keys; at most " + std::to_string(kMaxPath));
-  }
+  if (keys.size() > kMaxPath) path.Fail(StrCat("a path of ", keys.size(), " keys; at most ", kMaxPath));
   return keys;
 }
 
@@ -277,9 +240,8 @@ void ReadPath(const Config& config, Schema::Format format, Field* field) {
   if (!config.Has("path")) return;
   const Config path = config.At("path");
   // The format of late labels is not the record's.
-  if (format == Schema::Format::kCsv && !field->is_late()) {
+  if (format == Schema::Format::kCsv && !field->is_late())
     path.Fail("path is for nested records; a field of csv is the column with its name");
-  }
   if (!HasNames(format) && !field->is_late())
     path.Fail("path is for nested records; those of idx, text and tensor are bytes");
   field->path = PathFrom(path);
@@ -337,6 +299,60 @@ void CheckKeys(const Config& config, Schema::Format format, const Field& field) 
   }
 }
 
+uint32_t WidthFrom(const Config& config) {
+  if (!config.Has("shape")) return static_cast<uint32_t>(config.Integer("width", 1, 1, Schema::kMaxFeatures));
+  const Config shape = config.At("shape");
+  if (config.Has("width")) shape.Fail("a field has a shape or a width");
+  if (!shape.IsList() || shape.size() == 0) shape.Fail("a shape is a list of sizes, such as [28, 28]");
+  int64_t width = 1;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const int64_t size = shape[i].Integer();
+    if (size < 1 || size > Schema::kMaxFeatures / width)
+      shape.Fail(StrCat("a shape has 1 to ", Schema::kMaxFeatures, " elements"));
+    width *= size;
+  }
+  return static_cast<uint32_t>(width);
+}
+
+// Reads the settings of a field of the format tensor: dtype, shape and width of a field whose type and role
+// are known.
+void ReadTensor(const Config& config, Field* field) {
+  const Config dtype = config.At("dtype");
+  field->element = fields::FromWord<Element>(dtype, "dtype");
+  field->width = WidthFrom(config);
+  if (field->role == Role::kIgnore) return;
+  const bool single = field->role != Role::kFeature || field->type == Field::Type::kCategory;
+  if (single && field->width > 1) {
+    config.Fail(StrCat("'", field->name, "' has ", field->width,
+                       " elements; only features of type number or id have more than one"));
+  }
+  const bool whole = field->element > Element::kF16;  // the first ones are real numbers
+  if (field->type == Field::Type::kCategory && !whole)
+    dtype.Fail("a category is a whole number; '" + field->name + "' is " + dtype.String());
+}
+
+// The settings of the field's type.
+void ReadOfType(const Config& config, Schema::Format format, uint32_t sequence, Field* field) {
+  switch (field->type) {
+    case Field::Type::kNumber:
+      return ReadNumber(config, format, field);
+    case Field::Type::kCategory:
+      return ReadCategory(config, field);
+    case Field::Type::kString:
+      if (field->role != Role::kIgnore)
+        config.Fail("a string can only be ignored; is '" + field->name + "' a category?");
+      return;
+    case Field::Type::kBytes:
+      return ReadBytes(config, format, field);
+    case Field::Type::kId:
+      return ReadId(config, format, field);
+    case Field::Type::kCharacters:
+      return ReadCharacters(config, format, sequence, field);
+    case Field::Type::kText:
+      return ReadText(config, format, field);
+  }
+}
+
 Field FieldFrom(const std::string& name, const Config& config, Schema::Format format, uint32_t sequence) {
   Field field;
   field.name = name;
@@ -349,30 +365,7 @@ Field FieldFrom(const std::string& name, const Config& config, Schema::Format fo
   field.type = TypeFrom(config, field.role);
   field.from = FromFrom(config);
   CheckKeys(config, format, field);
-  switch (field.type) {
-    case Field::Type::kNumber:
-      ReadNumber(config, format, &field);
-      break;
-    case Field::Type::kCategory:
-      ReadCategory(config, &field);
-      break;
-    case Field::Type::kString:
-      if (field.role != Role::kIgnore)
-        config.Fail("a string can only be ignored; is '" + name + "' a category?");
-      break;
-    case Field::Type::kBytes:
-      ReadBytes(config, format, &field);
-      break;
-    case Field::Type::kId:
-      ReadId(config, format, &field);
-      break;
-    case Field::Type::kCharacters:
-      ReadCharacters(config, format, sequence, &field);
-      break;
-    case Field::Type::kText:
-      ReadText(config, format, &field);
-      break;
-  }
+  ReadOfType(config, format, sequence, &field);
   CheckFrom(config, field);
   if (field.role == Role::kTruth && field.type != Field::Type::kNumber)
     config.Fail("truth '" + name + "' must be a number");
@@ -396,7 +389,7 @@ void CheckLabels(const Schema& schema) {
     if (field.role == Role::kLabel) {
       if (label && label->label_classes() != field.label_classes()) {
         const auto classes = [](const Field& f) {
-          return f.label_classes() == 0 ? "any number" : std::to_string(f.label_classes()) + " classes";
+          return f.label_classes() == 0 ? "any number" : StrCat(f.label_classes(), " classes");
         };
         fail("a label of " + classes(field) + ", '" + label->name + "' one of " + classes(*label));
       }
@@ -404,8 +397,8 @@ void CheckLabels(const Schema& schema) {
     }
   }
   if (truth && schema.labels() > 1) {
-    throw std::invalid_argument(truth->where + ": a truth goes with one label; there are " +
-                                std::to_string(schema.labels()));
+    throw std::invalid_argument(
+        StrCat(truth->where, ": a truth goes with one label; there are ", schema.labels()));
   }
 }
 
@@ -440,13 +433,59 @@ void CheckSchema(const Schema& schema, const Config& config) {
   uint64_t features = 0;
   for (const Field& field : schema.fields) features += field.features();
   if (features == 0) config.Fail("the schema has no features");
-  if (features > Schema::kMaxFeatures) {
-    config.Fail("the schema has " + std::to_string(features) + " features; at most " +
-                std::to_string(Schema::kMaxFeatures));
+  if (features > Schema::kMaxFeatures)
+    config.Fail(StrCat("the schema has ", features, " features; at most ", Schema::kMaxFeatures));
+}
+
+uint32_t IdFrom(const Config& map, const std::string& key) {
+  const auto id = ToNumber<uint32_t>(key);
+  if (!id) map.At(key).Fail("'" + key + "' is not the id of a schema, a whole number of 32 bits");
+  return *id;
+}
+
+std::string UrlFrom(const Config& config) {
+  std::string url = config.String();
+  while (url.ends_with('/')) url.pop_back();
+  const size_t scheme = url.find("://") + 3;
+  if (!url.starts_with("http://") && !url.starts_with("https://"))
+    config.Fail("the registry is '" + url + "'; a URL begins with http:// or https://");
+  if (url.substr(scheme, url.find('/', scheme) - scheme).find('@') != url.npos) {
+    config.Fail(
+        "the registry's URL has a user, and copies of the job would have it; name where it is: "
+        "basic.auth.user.info: {env: NAME} or {file: PATH}");
   }
+  return url;
+}
+
+RegistryOptions RegistryFrom(const Config& config) {
+  config.Allow({"url", "basic.auth.user.info", "ssl.ca.location", "ssl.certificate.location",
+                "ssl.key.location", "ssl.key.password", "timeout_s"});
+  RegistryOptions options{.url = UrlFrom(config.At("url"))};
+  const auto secret = [&config](const char* key) {
+    return config.Has(key) ? std::optional(ReadSecret(config.At(key), key)) : std::nullopt;
+  };
+  options.user = secret("basic.auth.user.info");
+  options.ca = config.String("ssl.ca.location", "");
+  options.certificate = config.String("ssl.certificate.location", "");
+  options.key = config.String("ssl.key.location", "");
+  options.key_password = secret("ssl.key.password");
+  options.timeout = FromSeconds(config.Number("timeout_s", Seconds(options.timeout), 0.1, 600));
+  return options;
 }
 
 }  // namespace
+
+std::vector<std::string> NamesFrom(const Config& list, std::string_view what) {
+  if (!list.IsList() || list.size() == 0) list.Fail(std::string(what) + " must be a list of one or more");
+  std::vector<std::string> names;
+  std::set<std::string> seen;
+  for (size_t i = 0; i < list.size(); ++i) {
+    names.push_back(list[i].String());
+    if (!seen.insert(names.back()).second)
+      list[i].Fail("'" + names.back() + "' is in " + std::string(what) + " twice");
+  }
+  return names;
+}
 
 Schema Schema::FromConfig(const Config& config, uint32_t sequence) {
   if (!config.IsMap()) config.Fail("schema must be a map with format and fields");
@@ -460,9 +499,7 @@ Schema Schema::FromConfig(const Config& config, uint32_t sequence) {
   const Config fields = config.At("fields");
   if (!fields.IsMap()) fields.Fail("fields must be a map from name to {type: ...}");
   const std::vector<std::string> names = fields.Keys();
-  if (names.size() > kMaxFields) {
-    fields.Fail(std::to_string(names.size()) + " fields; at most " + std::to_string(kMaxFields));
-  }
+  if (names.size() > kMaxFields) fields.Fail(StrCat(names.size(), " fields; at most ", kMaxFields));
   for (const std::string& name : names)
     schema.fields.push_back(FieldFrom(name, fields.At(name), schema.format, sequence));
   CheckSchema(schema, config);
@@ -476,6 +513,50 @@ Schema Schema::FromConfig(const Config& config, uint32_t sequence) {
   ReadCsvSettings(config, &schema);
   if (config.Has("columns")) schema.UseColumns(NamesFrom(config.At("columns"), "columns"));
   return schema;
+}
+
+AvroSettings AvroSettings::FromConfig(const Config& config) {
+  if (!config.IsMap()) config.Fail("avro must be a map, as {schema: FILE} or {registry: FOLDER or URL}");
+  config.Allow({"schema", "registry"});
+  AvroSettings avro{.where = config.where()};
+  if (config.Has("schema") == config.Has("registry")) {
+    config.Fail(
+        "avro has either a schema, of records without framing, or a registry, of records that begin with a "
+        "schema's id");
+  }
+  if (config.Has("schema")) {
+    avro.file = config.At("schema").String();
+    if (avro.file.empty()) config.At("schema").Fail("schema is the path of a file");
+    return avro;
+  }
+  const Config registry = config.At("registry");
+  if (!registry.IsMap()) {
+    const std::string text = registry.String();
+    if (text.empty()) registry.Fail("registry is the path of a folder, a URL, or a map from ids to files");
+    if (text.find("://") != text.npos) {
+      avro.registry = RegistryOptions{.url = UrlFrom(registry)};
+    } else {
+      avro.folder = text;
+    }
+  } else if (registry.Has("url")) {
+    avro.registry = RegistryFrom(registry);
+  } else {
+    for (const std::string& key : registry.Keys())
+      avro.files[IdFrom(registry, key)] = registry.At(key).String();
+    if (avro.files.empty()) registry.Fail("registry has no schemas");
+  }
+  return avro;
+}
+
+ProtobufSettings ProtobufSettings::FromConfig(const Config& config) {
+  if (!config.IsMap()) config.Fail("protobuf must be a map with descriptor and message");
+  config.Allow({"descriptor", "message", "framing"});
+  ProtobufSettings settings{.where = config.where(),
+                            .file = config.At("descriptor").String(),
+                            .message = config.At("message").String()};
+  settings.framed =
+      config.Has("framing") && config.At("framing").OneOf("framing", {"none", "registry"}) == "registry";
+  return settings;
 }
 
 }  // namespace leat::stream

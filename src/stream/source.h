@@ -5,6 +5,7 @@
 // every begin ≤ o < end; offsets that a Kafka topic lacks are marked (RecordBatch::absent).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "base/clock.h"
 #include "base/fields/fields.h"
 #include "base/status.h"
+#include "base/text.h"
 
 namespace leat::stream {
 
@@ -67,7 +69,7 @@ class AttributeValues {
  public:
   void Append(std::optional<ByteView> value);
   // Appends values of records that do not have the attribute until there are so many.
-  void FillTo(size_t records);
+  void FillTo(size_t records) { ends_.resize(std::max(ends_.size(), records), data_.size() | kNone); }
   size_t size() const { return ends_.size(); }
   std::optional<ByteView> operator[](size_t record) const;
 
@@ -151,7 +153,7 @@ class Source {
   // On disk when it returns ok. kFailedPrecondition if nothing can be appended.
   virtual Status Advance(uint32_t partition, uint64_t /*end*/) {
     return Status(Code::kFailedPrecondition,
-                  "partition " + std::to_string(partition) + ": nothing can be appended to files");
+                  StrCat("partition ", partition, ": nothing can be appended to files"));
   }
   // Tells the stream's own tools how far a job is: before `offsets`, one for each partition from 0,
   // everything is in a complete checkpoint. Does not wait for an answer; nothing depends on it. Sources
@@ -169,5 +171,57 @@ class Source {
   // Removes the job's pins after its end. Idempotent.
   virtual Status Unpin(const std::string& /*owner*/) { return Status(); }
 };
+
+// The time of a record that is absent, or has none, is empty.
+using RecordTimes = std::vector<std::optional<int64_t>>;
+
+// A source whose records have a time, in milliseconds since 1970, as those of Kafka have.
+class TimedSource : public Source {
+ public:
+  // The first offset of a partition whose record has this time or a later one: every record before it is
+  // earlier. The partition's end if there is none.
+  virtual Result<uint64_t> FirstSince(uint32_t partition, int64_t time_ms) = 0;
+  // Replaces `times` by those of the records [begin, end). The errors are those of Read. Sources that can do
+  // without the records' bytes override it.
+  virtual Status ReadTimes(uint32_t partition, uint64_t begin, uint64_t end, RecordTimes* times);
+};
+
+// The value of a timestamp (Attribute::Kind::kTimestamp).
+std::optional<int64_t> TimeOf(std::optional<ByteView> timestamp);
+// The timestamps of a batch, which are the attribute with this index.
+RecordTimes TimesOf(const RecordBatch& batch, size_t attribute);
+
+// Records in memory as a sealed topic, for files and tests.
+//
+// Records are numbered consecutively; a partition is a contiguous share of them. Records that are added later
+// belong to the last one.
+
+// The base of such sources; derived classes provide the records.
+class NumberedSource : public Source {
+ public:
+  // Divides `records` into `partitions` (> 0) shares whose sizes differ by at most one.
+  NumberedSource(uint64_t records, uint32_t partitions) : NumberedSource(records, partitions, records) {}
+  // Divides the first `shared` records so; the others belong to the last partition.
+  NumberedSource(uint64_t records, uint32_t partitions, uint64_t shared);
+  Result<std::vector<PartitionRange>> Ranges() override;
+  Status Read(uint32_t partition, uint64_t begin, uint64_t end, RecordBatch* out) override;
+
+ protected:
+  // Appends the existing records [begin, end) to an empty batch. The caller adds the padding.
+  virtual void Append(uint64_t begin, uint64_t end, RecordBatch* out) const = 0;
+
+ private:
+  // Number of the partition's first record.
+  uint64_t First(uint32_t partition) const;
+
+  const uint64_t records_, shared_;
+  const uint32_t partitions_;
+};
+
+// As a NumberedSource; `shared`: none: all are.
+std::unique_ptr<Source> MakeMemorySource(RecordBatch records, uint32_t partitions,
+                                         std::optional<uint64_t> shared = std::nullopt);
+// As above, from texts.
+std::unique_ptr<Source> MakeMemorySource(const std::vector<std::string>& records, uint32_t partitions);
 
 }  // namespace leat::stream

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "golden.h"
-#include "stream/avro/avro_decoder.h"
+#include "stream/schema.h"
 
 namespace leat::goldens {
 namespace {

@@ -9,7 +9,6 @@
 #include "disk_recorder.h"
 #include "storage/checkpoint/journal.h"
 #include "stream/log/log.h"
-#include "stream/log/log_writer.h"
 
 namespace leat::power_cut {
 namespace {

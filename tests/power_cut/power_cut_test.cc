@@ -24,7 +24,6 @@
 #include "storage/checkpoint/store.h"
 #include "stream/log/log.h"
 #include "stream/log/log_layout.h"
-#include "stream/log/log_writer.h"
 
 namespace leat::power_cut {
 namespace {

@@ -23,7 +23,7 @@
 #include "cli/lab/simulated_options.h"
 #include "job/input/input_files.h"
 #include "job/job.h"
-#include "job/trained_model.h"
+#include "job/model.h"
 #include "lab/sim/cluster/cluster.h"
 #include "lab/sim/events/memory.h"
 #include "lab/study/calibrate.h"

@@ -15,7 +15,7 @@
 #include "cli/observer_listener.h"
 #include "cli/run/job_options.h"
 #include "cli/scaler_listener.h"
-#include "job/bucket.h"
+#include "job/resume.h"
 #include "run/launcher/security.h"
 #include "run/launcher/signals.h"
 #include "run/launcher/start/ready.h"

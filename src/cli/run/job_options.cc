@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/exit_status.h"
-#include "job/bucket.h"
 #include "job/job.h"
+#include "job/resume.h"
 #include "net/address.h"
 #include "run/launcher/signals.h"
 #include "run/launcher/start/await_healing.h"

@@ -9,7 +9,7 @@
 #include "compute/nn/layers/kinds.h"
 #include "compute/ops/ops.h"
 #include "job/testing.h"
-#include "stream/memory_source.h"
+#include "stream/source.h"
 
 namespace leat::job {
 namespace {

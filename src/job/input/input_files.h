@@ -8,7 +8,7 @@
 
 #include "base/config/config.h"
 #include "job/job.h"
-#include "stream/csv/delimiter.h"
+#include "stream/csv/csv_settings.h"
 #include "stream/files.h"
 #include "stream/schema.h"
 #include "stream/source.h"

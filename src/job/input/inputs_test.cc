@@ -7,7 +7,6 @@
 #include "job/job.h"
 #include "job/testing.h"
 #include "stream/log/log.h"
-#include "stream/log/log_writer.h"
 
 namespace leat::job {
 namespace {

@@ -1,4 +1,4 @@
-#include "job/input/kafka_labels.h"
+#include "job/input/kafka_stream.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,6 @@
 #include <string>
 
 #include "base/testing.h"
-#include "job/input/kafka_stream.h"
 #include "job/testing.h"
 
 namespace leat::job {
@@ -46,7 +45,7 @@ TEST(LabelTopic, ReadsSettings) {
   EXPECT_EQ(ReadLabelTopic(Replaced(kLateJob, "3600", "1.001")).window_ms, 1001);
   EXPECT_EQ(usual.idle, std::chrono::seconds(60));
   EXPECT_EQ(usual.records, stream::Schema::LabelRecords());
-  EXPECT_EQ(usual.Describe(), "Kafka topic 'chargebacks'");
+  EXPECT_EQ(usual.topic, "chargebacks");
 
   const std::string text =
       With("idle_s: 2.5, unjoined: negative, format: csv, delimiter: tab, columns: [id, fraud]");

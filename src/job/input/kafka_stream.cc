@@ -1,18 +1,26 @@
 #include "job/input/kafka_stream.h"
 
+#include <algorithm>
+#include <cmath>
 #include <ctime>
+#include <iomanip>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
 
-#include "job/input/stream_kinds.h"
+#include "base/text.h"
+#include "stream/csv/csv_settings.h"
 #include "stream/decode/decoder.h"
-#include "stream/kafka/kafka_admin.h"
-#include "stream/kafka/kafka_outputs.h"
-#include "stream/kafka/kafka_source.h"
+#include "stream/join/join_source.h"
+#include "stream/kafka/kafka_topic.h"
 
 namespace leat::job {
 namespace {
+
+constexpr double kLongestWindow = 30 * 86'400;
+constexpr double kLongestIdle = 86'400;
+// A process looks at both topics from two places.
+constexpr uint64_t kReaders = 4;
 
 constexpr int64_t kMostPartitions = 1024;
 constexpr const char* kCommandLine = "command line";
@@ -73,6 +81,46 @@ Config AddBrokers(const Config& stream, const std::string& brokers,
 
 }  // namespace
 
+LabelTopic LabelTopic::FromConfig(const Config& labels) {
+  labels.Allow({"topic", "window_s", "idle_s", "unjoined", "format", "delimiter", "columns"});
+  using Format = stream::Schema::Format;
+  LabelTopic late;
+  late.topic = labels.At("topic").String();
+  if (late.topic.empty()) labels.At("topic").Fail("topic is empty");
+  (void)labels.At("window_s");
+  late.window_ms = std::llround(1000 * labels.Number("window_s", 0, 0.001, kLongestWindow));
+  late.idle = FromSeconds(labels.Number("idle_s", Seconds(late.idle), 0.1, kLongestIdle));
+  if (labels.Has("unjoined"))
+    late.records.negative = labels.At("unjoined").OneOf("unjoined", {"skip", "negative"}) == "negative";
+  if (labels.Has("format") && labels.At("format").OneOf("format", {"json", "csv"}) == "csv")
+    late.records.format = Format::kCsv;
+  for (const char* key : {"delimiter", "columns"}) {
+    if (labels.Has(key) && late.records.format != Format::kCsv)
+      labels.At(key).Fail(std::string(key) + (key[0] == 'c' ? " are" : " is") + " for the format csv");
+  }
+  if (labels.Has("delimiter")) late.records.delimiter = stream::DelimiterFrom(labels.At("delimiter"));
+  if (labels.Has("columns")) late.records.columns = stream::NamesFrom(labels.At("columns"), "columns");
+  return late;
+}
+
+std::string LabelTopic::Identity() const {
+  std::ostringstream text;
+  text << std::setprecision(12) << "labels of " << topic << " within "
+       << static_cast<double>(window_ms) / 1000 << " s";
+  return text.str();
+}
+
+stream::KafkaOptions LabelTopic::OptionsLike(const stream::KafkaOptions& events) const {
+  stream::KafkaOptions options = events;
+  options.topic = topic;
+  options.start.clear();
+  options.end.clear();
+  options.records = 0;
+  // A range may begin with labels that are too old for its events.
+  options.skip_expired = true;
+  return options;
+}
+
 std::optional<int64_t> ParseTime(const std::string& text) {
   std::tm time{};
   const char* rest = strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &time);
@@ -113,25 +161,16 @@ const StreamKind& KafkaKind() {
   return kKind;
 }
 
-const StreamTraits& KafkaStream::traits() const {
-  return KafkaKind().traits;
-}
-
 KafkaStream::KafkaStream(const Config& config) {
   options.topic = config.At("topic").String();
   if (options.topic.empty()) config.At("topic").Fail("topic is empty");
   const Config settings = config.At("kafka");
   for (const std::string& name : settings.Keys()) {
     const Config value = settings.At(name);
-    if (value.IsMap()) {
+    if (value.IsMap() || stream::IsKafkaSecret(name)) {
       if (const Status good = stream::CheckKafkaSetting(name); !good.ok()) value.Fail(good.message());
       secrets.push_back(stream::ReadSecret(value, name));
       continue;
-    }
-    if (stream::IsKafkaSecret(name)) {
-      value.Fail("'" + name +
-                 "' is a secret, and copies of the job would have it; name where it is: {env: NAME} or "
-                 "{file: PATH}");
     }
     const std::string text = value.String();
     if (const Status good = stream::CheckKafkaSetting(name, text); !good.ok()) value.Fail(good.message());
@@ -163,9 +202,8 @@ void KafkaStream::ReadLabels(const Config& config) {
   if (!config.Has("labels")) return;
   const Config section = config.At("labels");
   labels = LabelTopic::FromConfig(section);
-  if (labels->topic == options.topic || labels->topic == dead_letters) {
+  if (labels->topic == options.topic || labels->topic == dead_letters)
     section.At("topic").Fail("labels need another topic than '" + labels->topic + "', which the stream uses");
-  }
   if (bots_) section.Fail("bots write labels into their events; labels that come later are for others");
 }
 
@@ -177,10 +215,6 @@ Result<stream::KafkaOptions> KafkaStream::Complete() const {
   if (bots_) complete.records = bots_->events;
   complete.skip_expired = !fail_on_data_loss;
   return complete;
-}
-
-std::string KafkaStream::Describe() const {
-  return "Kafka topic '" + options.topic + "'";
 }
 
 SourceIdentity KafkaStream::Identity() const {
@@ -205,10 +239,6 @@ LossRules KafkaStream::loss_rules() const {
 void KafkaStream::SetBounds(StreamBounds bounds) {
   options.start = std::move(bounds.start);
   options.end = std::move(bounds.end);
-}
-
-void KafkaStream::ReadNear(const std::string& zone) {
-  options.settings.try_emplace("client.rack", zone);
 }
 
 Result<std::vector<std::string>> KafkaStream::Identify() const {
@@ -241,7 +271,7 @@ Result<std::unique_ptr<stream::TopicTransactions>> KafkaStream::OpenPredictions(
   const std::string consumers = job + "-predictions";
   return stream::OpenKafkaTransactions({.kafka = std::move(complete),
                                         .partitions = partitions,
-                                        .id = consumers + "-" + std::to_string(group),
+                                        .id = StrCat(consumers, "-", group),
                                         .group = consumers,
                                         .topic = options.topic});
 }
@@ -253,9 +283,21 @@ Status KafkaStream::Create(uint32_t count) const {
 
 Result<std::unique_ptr<stream::Source>> KafkaStream::Open() const {
   LEAT_ASSIGN_OR_RETURN(const auto complete, Complete());
-  if (labels) return labels->Open(complete);
-  LEAT_ASSIGN_OR_RETURN(auto topic, stream::OpenKafka(complete));
-  return std::unique_ptr<stream::Source>(std::move(topic));
+  if (!labels) {
+    LEAT_ASSIGN_OR_RETURN(auto topic, stream::OpenKafka(complete));
+    return std::unique_ptr<stream::Source>(std::move(topic));
+  }
+  const auto opener = [](stream::KafkaOptions topic) {
+    topic.prefetch_bytes /= kReaders;
+    return [topic = std::move(topic)] { return stream::OpenKafka(topic); };
+  };
+  const stream::KafkaOptions others = labels->OptionsLike(complete);
+  return stream::MakeJoinSource({.open_events = opener(complete),
+                                 .open_labels = opener(others),
+                                 .events_name = complete.Where(),
+                                 .labels_name = others.Where(),
+                                 .window_ms = labels->window_ms,
+                                 .idle = labels->idle});
 }
 
 Result<std::unique_ptr<stream::Source>> KafkaStream::OpenEvents(const std::string& group) const {
@@ -276,12 +318,18 @@ Result<std::unique_ptr<stream::TopicWriter>> KafkaStream::OpenWriter() const {
 }
 
 Status KafkaStream::Check(double checkpoint_interval_s, std::string* warning) const {
-  LEAT_ASSIGN_OR_RETURN(const auto complete, Complete());
+  LEAT_ASSIGN_OR_RETURN(auto complete, Complete());
   const double window_s = labels ? static_cast<double>(labels->window_ms) / 1000 : 0;
   LEAT_RETURN_IF_ERROR(CheckKept(complete, checkpoint_interval_s, window_s, warning));
   if (!labels) return {};
-  LEAT_RETURN_IF_ERROR(CheckKept(labels->OptionsLike(complete), checkpoint_interval_s, window_s, warning));
-  return labels->CheckCopartitioned(complete);
+  const stream::KafkaOptions others = labels->OptionsLike(complete);
+  LEAT_RETURN_IF_ERROR(CheckKept(others, checkpoint_interval_s, window_s, warning));
+  complete.start.clear();
+  complete.end.clear();
+  LEAT_ASSIGN_OR_RETURN(const auto all_events, stream::OpenKafka(complete));
+  LEAT_ASSIGN_OR_RETURN(const auto all_labels, stream::OpenKafka(others));
+  return stream::CheckCopartitioned(*all_events, complete.Where(), *all_labels, others.Where(),
+                                    labels->window_ms);
 }
 
 Result<std::vector<std::vector<int32_t>>> KafkaStream::Replicas() const {
@@ -304,8 +352,7 @@ Result<StreamBounds> KafkaStream::FindBounds() const {
       max_partitions > 0 ? max_partitions : std::min<size_t>(std::max(2 * there, there + 8), kMostPartitions);
   if (room < there) {
     return Status(Code::kInvalidArgument,
-                  Describe() + " has " + std::to_string(there) +
-                      " partitions, more than max_partitions: " + std::to_string(room));
+                  StrCat(Describe(), " has ", there, " partitions, more than max_partitions: ", room));
   }
   bounds.start.resize(room, 0);
   if (bounded) bounds.end.resize(room, 0);

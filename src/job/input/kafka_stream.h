@@ -7,22 +7,38 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/config/config.h"
 #include "base/status.h"
-#include "job/input/kafka_labels.h"
 #include "job/input/stream_spec.h"
 #include "stream/kafka/kafka_client.h"
-#include "stream/secret.h"
+#include "stream/schema.h"
+#include "stream/source.h"
 
 namespace leat::job {
+
+// Labels that come later, in another topic of the cluster: `labels:` of a stream of Kafka.
+struct LabelTopic {
+  std::string topic;
+  int64_t window_ms = 0;                    // from an event's time to that of its label, at most
+  Duration idle = std::chrono::minutes(1);  // without new labels, events are not held back for longer
+  stream::Schema::LabelRecords records;
+
+  // Throws std::invalid_argument with the line and the values.
+  static LabelTopic FromConfig(const Config& labels);
+  // Part of what the offsets of a checkpoint refer to.
+  std::string Identity() const;  // "labels of chargebacks within 3600 s"
+  // The label topic as a topic of its own, whole.
+  stream::KafkaOptions OptionsLike(const stream::KafkaOptions& events) const;
+};
 
 class KafkaStream final : public StreamSpec {
  public:
   // Throws std::invalid_argument with the line and the values.
   explicit KafkaStream(const Config& config);
 
-  const StreamTraits& traits() const override;
-  std::string Describe() const override;  // "Kafka topic 'payments'"
+  const StreamTraits& traits() const override { return KafkaKind().traits; }
+  std::string Describe() const override { return options.Where(); }  // "Kafka topic 'payments'"
   SourceIdentity Identity() const override;
   std::vector<std::string> topics() const override;
   const stream::Schema::LabelRecords* late_labels() const override {
@@ -32,7 +48,7 @@ class KafkaStream final : public StreamSpec {
   LossRules loss_rules() const override;
   StreamBounds bounds() const override { return {.start = options.start, .end = options.end}; }
   void SetBounds(StreamBounds bounds) override;
-  void ReadNear(const std::string& zone) override;
+  void ReadNear(const std::string& zone) override { options.settings.try_emplace("client.rack", zone); }
   Result<std::vector<std::string>> Identify() const override;
   Status Prepare() const override;
   // Refuses a topic that loses records in its middle, or is divided otherwise than the topic of its labels.

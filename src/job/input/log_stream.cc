@@ -3,9 +3,8 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "job/input/stream_kinds.h"
+#include "base/text.h"
 #include "stream/log/log_layout.h"
-#include "stream/log/log_writer.h"
 
 namespace leat::job {
 
@@ -45,14 +44,6 @@ const StreamKind& LogKind() {
   return kKind;
 }
 
-const StreamTraits& LogStream::traits() const {
-  return LogKind().traits;
-}
-
-std::string LogStream::Describe() const {
-  return "topic '" + topic + "'";
-}
-
 SourceIdentity LogStream::Identity() const {
   return {.topic = topic, .partitions = options.partitions, .windows = ""};
 }
@@ -65,7 +56,7 @@ LossRules LogStream::loss_rules() const {
 Result<std::vector<std::string>> LogStream::Identify() const {
   LEAT_ASSIGN_OR_RETURN(const uint64_t id, stream::EmbeddedLog::ReadId(where, topic));
   if (id == 0) return std::vector<std::string>();
-  return std::vector<std::string>{"topic:" + std::to_string(id)};
+  return std::vector<std::string>{StrCat("topic:", id)};
 }
 
 Status LogStream::Prepare() const {

@@ -15,8 +15,8 @@ class LogStream final : public StreamSpec {
   // Throws std::invalid_argument with the line and the values.
   LogStream(const Config& config, const StreamPaths& paths);
 
-  const StreamTraits& traits() const override;
-  std::string Describe() const override;
+  const StreamTraits& traits() const override { return LogKind().traits; }
+  std::string Describe() const override { return "topic '" + topic + "'"; }
   SourceIdentity Identity() const override;
   std::string directory() const override { return where; }
   LossRules loss_rules() const override;

@@ -1,10 +1,11 @@
 // The source of a job's events: the `stream:` section.
 //
-// Each kind of source is a class derived from StreamSpec, with a row of StreamKinds() (stream_kinds.h) for
+// Each kind of source is a class derived from StreamSpec, with a row of StreamKinds() for
 // its settings. Callers never ask for the kind: what a source can do is in its traits and in the functions
 // that the kind overrides. A function with a body here is for the sources that have nothing of that sort.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <memory>
@@ -17,15 +18,11 @@
 #include "base/config/config.h"
 #include "base/status.h"
 #include "stream/bots/bots.h"
+#include "stream/decode/decoder.h"
 #include "stream/files.h"
 #include "stream/schema.h"
 #include "stream/source.h"
-#include "stream/topic_transactions.h"
 #include "stream/topic_writer.h"
-
-namespace leat::stream {
-class DeadLetterSink;
-}
 
 namespace leat::job {
 
@@ -117,17 +114,24 @@ class StreamSpec {
     return Open();
   }
   // kFailedPrecondition: nothing is appended to such a source.
-  virtual Result<std::unique_ptr<stream::TopicWriter>> OpenWriter() const;
+  virtual Result<std::unique_ptr<stream::TopicWriter>> OpenWriter() const {
+    return Status(Code::kFailedPrecondition, Describe() + ": nothing is appended to it");
+  }
   // For writers that are no bots: makes the topic unless it exists, with `count` partitions; 0: as the job
   // would. kFailedPrecondition: the stream is no topic. kPermissionDenied: the user makes no topics.
-  virtual Status Create(uint32_t count) const;
+  virtual Status Create(uint32_t /*count*/) const { return OpenWriter().status(); }
   // Null: dead letters are kept in the job's directory.
-  virtual Result<std::unique_ptr<stream::DeadLetterSink>> OpenDeadLetters() const;
+  virtual Result<std::unique_ptr<stream::DeadLetterSink>> OpenDeadLetters() const {
+    return std::unique_ptr<stream::DeadLetterSink>();
+  }
   // For the predictions of a publishing group, in the topic `to`, which is made if it does not exist. `job`:
   // its name. Only for sources with the trait.
   virtual Result<std::unique_ptr<stream::TopicTransactions>> OpenPredictions(const std::string& to,
-                                                                             const std::string& job,
-                                                                             uint32_t group) const;
+                                                                             const std::string& /*job*/,
+                                                                             uint32_t /*group*/) const {
+    return Status(Code::kFailedPrecondition,
+                  Describe() + ": its cluster takes no predictions for '" + to + "'");
+  }
 
  protected:
   std::optional<stream::BotsConfig> bots_;
@@ -174,5 +178,48 @@ AnyStream StreamFromConfig(const Config& config, const StreamPaths& paths);
 // The `files:` of a stream or an evaluation. `sequence`: the default for text; 0: text must set it.
 stream::FileSourceOptions FilesFromConfig(const Config& config, const std::string& data,
                                           uint32_t sequence = 0);
+
+// The kinds of sources that `stream:` can name, a row for each.
+
+// How commands name a topic of this kind: `leat peek --topic payments --kafka b:9092`.
+struct TopicOption {
+  const char* key;    // the setting of `stream:` that it stands for, and its name: "kafka"
+  const char* value;  // name of its value: "BROKERS"
+  const char* help;
+  // Adds what the option says to a `stream:` section that has the topic. Throws std::invalid_argument.
+  Config (*add)(const Config& stream, const std::string& value, const std::vector<std::string>& settings);
+  // An option beside it for further settings, NAME=VALUE, any number of times. Null: there is none.
+  const char* setting = nullptr;
+  const char* setting_help = nullptr;
+
+  std::string name() const { return std::string("--") + key; }
+};
+
+struct StreamKind {
+  const char* name;               // as messages call it: "a Kafka topic"
+  std::vector<std::string> keys;  // its settings; the first one chooses the kind
+  AnyStream (*read)(const Config& config, const StreamPaths& paths);
+  StreamTraits traits;
+  const TopicOption* topic = nullptr;  // null: no command names it
+
+  const std::string& key() const { return keys.front(); }
+  bool Has(const std::string& key) const { return std::ranges::find(keys, key) != keys.end(); }
+};
+
+// A kind is defined beside its class.
+const StreamKind& LogKind();
+const StreamKind& FileKind();
+const StreamKind& KafkaKind();
+const StreamKind& OwnKind();
+
+// All of them. A kind whose settings include those that choose another one comes after that one.
+const std::vector<const StreamKind*>& StreamKinds();
+// The kinds with topics that commands can name. The one without a setting of its own comes last.
+std::vector<const StreamKind*> TopicKinds();
+// The products with such a trait, as a message lists them: "Kafka or Pulsar".
+std::string ProductsWith(bool StreamTraits::*trait);
+
+// A path of the job file: as it is when absolute, else below `base`.
+std::string PathBelow(const std::string& base, const std::string& path);
 
 }  // namespace leat::job

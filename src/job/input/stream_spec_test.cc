@@ -5,7 +5,6 @@
 
 #include "base/testing.h"
 #include "job/input/log_stream.h"
-#include "job/input/stream_kinds.h"
 #include "job/testing.h"
 
 namespace leat::job {

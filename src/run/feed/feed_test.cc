@@ -21,10 +21,10 @@
 #include "run/feed/client.h"
 #include "run/feed/remote_source.h"
 #include "run/feed/server.h"
-#include "stream/identity.h"
+#include "stream/files.h"
 #include "stream/join/join_source.h"
 #include "stream/join/testing.h"
-#include "stream/memory_source.h"
+#include "stream/source.h"
 #include "stream/testing.h"
 
 namespace leat::feed {
@@ -430,7 +430,7 @@ TEST_F(FeedTest, AssetsAreFetchedWholeAndChecked) {
   Rng rng(3);
   for (char& c : content) c = static_cast<char>(rng());
   std::ofstream(path, std::ios::binary) << content;
-  const std::string identity = stream::ToString(stream::IdentityOf(AsBytes(content)));
+  const std::string identity = stream::ToString(*stream::IdentifyFile(path));
   const FeedThread feed({.open = {}, .assets = {{path, identity}}});
   Client client(ForFeeds({feed.address()}));
   const TempDir here;
@@ -462,7 +462,7 @@ TEST_F(FeedTest, CertificatesSayWhoMayReadTheStream) {
   const TempDir directory;
   const std::string path = directory.path() + "/asset";
   std::ofstream(path) << "asset";
-  const std::string identity = stream::ToString(stream::IdentityOf(AsBytes("asset")));
+  const std::string identity = stream::ToString(*stream::IdentifyFile(path));
   net::testing::TestAuthority authority;
   const FeedThread feed({.open = []() -> Result<std::unique_ptr<stream::Source>> {
                            return std::unique_ptr<stream::Source>(new FakeSource());

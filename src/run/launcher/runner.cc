@@ -21,7 +21,7 @@
 #include "base/exit_status.h"
 #include "base/path/paths.h"
 #include "job/input/input_files.h"
-#include "job/trained_model.h"
+#include "job/model.h"
 #include "net/address.h"
 #include "net/rpc/client.h"
 #include "run/launcher/admin.h"

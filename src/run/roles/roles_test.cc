@@ -28,7 +28,6 @@
 #include "storage/checkpoint/testing.h"
 #include "stream/decode/decoder.h"
 #include "stream/log/log.h"
-#include "stream/log/log_writer.h"
 #include "train/step/trainer.h"
 
 namespace leat::roles {

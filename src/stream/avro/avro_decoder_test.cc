@@ -1,4 +1,4 @@
-#include "stream/avro/avro_decoder.h"
+#include "stream/avro/schema_registry.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -220,7 +220,7 @@ TEST(AvroDecoder, GivesUpOnARegistryThatIsDown) {
 }
 
 TEST(AvroDecoder, RefusesLongReplies) {
-  HttpStub stub({{"/schemas/ids/1", {200, std::string(HttpSchemaService::kMaxReply + 1, 'x')}}});
+  HttpStub stub({{"/schemas/ids/1", {200, std::string(SchemaService::kMaxReply + 1, 'x')}}});
   const DecodedRows rows = DecodeAvro(MakeAvro("{registry: \"" + stub.url() + "\"}"), {Framed(1, "x")});
   EXPECT_THAT(ReasonsOf(rows), ElementsAre(HasSubstr("the reply has more than 4194304 bytes")));
 }

@@ -1,65 +1,70 @@
 #include "stream/avro/avro_program.h"
 
-#include <simdjson.h>
-
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <utility>
 
-#include "stream/avro/avro_read.h"
-#include "stream/decode/number.h"
+#include "base/text.h"
+#include "stream/decode/text.h"
 
 namespace leat::stream {
 namespace {
 
 using AvroKind = AvroType::Kind;
 
-// Why a record cannot be read, and the number that is wrong.
-struct Wrong {
-  enum class Why : uint8_t {
-    kNone,
-    kEnds,
-    kLongNumber,
-    kInt,
-    kLength,
-    kBranch,
-    kSymbol,
-    kBoolean,
-    kBlockBytes,
-    kDepth
-  } why = Why::kNone;
-  int64_t number = 0;
-  int64_t limit = 0;
+// The most bytes that ReadAvroLong reads.
+constexpr size_t kMaxAvroLong = 10;
+static_assert(RecordBatch::kPadding >= kMaxAvroLong);
 
-  std::string Text() const {
-    const std::string x = std::to_string(number), most = std::to_string(limit);
-    switch (why) {
-      case Why::kNone:
-        return "";
-      case Why::kEnds:
-        return "the record ends within it";
-      case Why::kLongNumber:
-        return "a number has more than 64 bits";
-      case Why::kInt:
-        return x + " is not an int of 32 bits";
-      case Why::kLength:
-        return "its length is " + x + ", and " + most + " bytes are left";
-      case Why::kBranch:
-        return "branch " + x + " of a union of " + most;
-      case Why::kSymbol:
-        return "symbol " + x + " of an enum of " + most;
-      case Why::kBoolean:
-        return "a boolean is " + x;
-      case Why::kBlockBytes:
-        return "a block of an array has " + x + " bytes and says " + most;
-      case Why::kDepth:
-        return "is nested more than " + most + " times";
-    }
-    return "";
+// Reads a number of variable length at `p`: 7 bits per byte, the lowest first, zigzag. Returns its end, or
+// null if it has more than 64 bits. Reads up to 10 bytes, whatever the length of the record: the caller
+// compares the end.
+inline const uint8_t* ReadAvroLong(const uint8_t* p, int64_t* out) {
+  uint64_t bits = *p;
+  if (bits < 0x80) {
+    *out = static_cast<int64_t>(bits >> 1) ^ -static_cast<int64_t>(bits & 1);
+    return p + 1;
   }
-};
+  uint64_t word;
+  std::memcpy(&word, p, 8);
+  const uint64_t ends = ~word & 0x8080808080808080;
+  // Joins the groups of 7 bits in pairs, then those of 14 and of 28.
+  const auto join = [](uint64_t w) {
+    w = (w & 0x007f007f007f007f) | ((w & 0x7f007f007f007f00) >> 1);
+    w = (w & 0x00003fff00003fff) | ((w & 0x3fff00003fff0000) >> 2);
+    return (w & 0x000000000fffffff) | ((w & 0x0fffffff00000000) >> 4);
+  };
+  if (ends != 0) [[likely]] {
+    bits = join(word & (ends ^ (ends - 1)));
+    p += std::countr_zero(ends) / 8 + 1;
+  } else {
+    bits = join(word) | static_cast<uint64_t>(p[8] & 0x7f) << 56;
+    if (p[8] < 0x80) {
+      p += 9;
+    } else {
+      if (p[9] > 1) return nullptr;
+      bits |= static_cast<uint64_t>(p[9]) << 63;
+      p += 10;
+    }
+  }
+  *out = static_cast<int64_t>(bits >> 1) ^ -static_cast<int64_t>(bits & 1);
+  return p;
+}
+
+// Why a record cannot be read, with the number that is wrong and its limit, as printf formats.
+constexpr const char* kEnds = "the record ends within it";
+constexpr const char* kLongNumber = "a number has more than 64 bits";
+constexpr const char* kNoInt = "%lld is not an int of 32 bits";
+constexpr const char* kLength = "its length is %lld, and %lld bytes are left";
+constexpr const char* kBranch = "branch %lld of a union of %lld";
+constexpr const char* kSymbol = "symbol %lld of an enum of %lld";
+constexpr const char* kNoBoolean = "a boolean is %lld";
+constexpr const char* kBlockBytes = "a block of an array has %lld bytes and says %lld";
+constexpr const char* kDepth = "is nested more than %lld times";
 
 // 8 bytes are readable after the text.
 bool IsAscii(std::string_view text) {
@@ -77,7 +82,7 @@ bool IsAscii(std::string_view text) {
 
 bool IsUtf8(std::string_view text, const TextStart& start) {
   const bool ascii = start.has_all() ? start.is_ascii() : IsAscii(text);
-  return ascii || simdjson::validate_utf8(text.data(), text.size());
+  return ascii || ValidUtf8(text);
 }
 
 // A whole number in two's complement, the highest byte first.
@@ -124,27 +129,26 @@ class AvroRun {
       const Step* const at = step;
       p = Take(p, &step);
       if (p == nullptr) [[unlikely]] {
-        if (why_->empty()) *why_ = NameOf(*at) + ": " + wrong_.Text();
+        if (why_->empty()) *why_ = NameOf(*at) + ": " + Formatted(wrong_.why, wrong_.number, wrong_.limit);
         return false;
       }
     }
     if (p == end_) [[likely]]
       return true;
-    *why_ = "has " + std::to_string(end_ - p) + " bytes more than its Avro schema describes";
+    *why_ = StrCat("has ", end_ - p, " bytes more than its Avro schema describes");
     return false;
   }
 
  private:
   using Op = AvroProgram::Op;
   using Step = AvroProgram::Step;
-  using Why = Wrong::Why;
   using Place = const uint8_t*;
 
   const std::string& NameOf(const Step& step) const {
     return program_.names_[static_cast<size_t>(&step - program_.steps_.data())];
   }
 
-  [[gnu::cold, gnu::noinline]] Place Refuse(Why why, int64_t number = 0, int64_t limit = 0) {
+  [[gnu::cold, gnu::noinline]] Place Refuse(const char* why, long long number = 0, long long limit = 0) {
     wrong_ = {why, number, limit};
     return nullptr;
   }
@@ -162,7 +166,7 @@ class AvroRun {
         return p;
       case Op::kUnion: {
         uint64_t branch;
-        p = Index(p, step.count, Why::kBranch, &branch);
+        p = Index(p, step.count, kBranch, &branch);
         if (p != nullptr) *next = program_.steps_.data() + program_.targets_[step.target + branch];
         return p;
       }
@@ -237,7 +241,7 @@ class AvroRun {
 
   Place Enum(Place p, const Step& step) {
     uint64_t symbol;
-    p = Index(p, step.count, Why::kSymbol, &symbol);
+    p = Index(p, step.count, kSymbol, &symbol);
     if (p == nullptr) return nullptr;
     const AvroProgram::Symbols& symbols = program_.symbols_[step.target];
     const std::string& text = types_[symbols.type].names[symbol];
@@ -282,23 +286,23 @@ class AvroRun {
   }
 
   uint64_t Left(Place p) const { return static_cast<uint64_t>(end_ - p); }
-  bool Has(Place p, uint64_t bytes) { return bytes <= Left(p) || Refuse(Why::kEnds) != nullptr; }
+  bool Has(Place p, uint64_t bytes) { return bytes <= Left(p) || Refuse(kEnds) != nullptr; }
 
   [[gnu::always_inline]] Place Number(Place p, int64_t* out) {
     const Place after = ReadAvroLong(p, out);
     if (after != nullptr && after <= end_) [[likely]]
       return after;
-    return Refuse(Left(p) < kMaxAvroLong ? Why::kEnds : Why::kLongNumber);
+    return Refuse(Left(p) < kMaxAvroLong ? kEnds : kLongNumber);
   }
   [[gnu::always_inline]] Place Number(Place p, bool narrow, int64_t* out) {
     p = Number(p, out);
     if (p == nullptr || !narrow || *out == static_cast<int32_t>(*out)) [[likely]]
       return p;
-    return Refuse(Why::kInt, *out);
+    return Refuse(kNoInt, *out);
   }
 
   // A whole number from 0 to below `count`.
-  Place Index(Place p, uint64_t count, Why why, uint64_t* out) {
+  Place Index(Place p, uint64_t count, const char* why, uint64_t* out) {
     int64_t number;
     p = Number(p, &number);
     if (p == nullptr) return nullptr;
@@ -310,7 +314,7 @@ class AvroRun {
     *out = false;
     if (!Has(p, 1)) return nullptr;
     *out = *p == 1;
-    return *p <= 1 ? p + 1 : Refuse(Why::kBoolean, *p);
+    return *p <= 1 ? p + 1 : Refuse(kNoBoolean, *p);
   }
 
   template <class T>
@@ -325,7 +329,7 @@ class AvroRun {
     p = Number(p, &size);
     if (p == nullptr) return nullptr;
     if (static_cast<uint64_t>(size) > Left(p)) [[unlikely]]
-      return Refuse(Why::kLength, size, static_cast<int64_t>(Left(p)));
+      return Refuse(kLength, size, static_cast<int64_t>(Left(p)));
     *out = {reinterpret_cast<const char*>(p), static_cast<size_t>(size)};
     return p + size;
   }
@@ -356,7 +360,7 @@ class AvroRun {
     *items = -*items;  // also of the lowest number, which has no positive one
     p = Number(p, bytes);
     if (p == nullptr || static_cast<uint64_t>(*bytes) <= Left(p)) return p;
-    return Refuse(Why::kLength, *bytes, static_cast<int64_t>(Left(p)));
+    return Refuse(kLength, *bytes, static_cast<int64_t>(Left(p)));
   }
 
   Place List(Place p, const Step& step) {
@@ -379,7 +383,7 @@ class AvroRun {
         if (p == nullptr) return nullptr;
         if (!field.WriteItem(written, x, row_)) return Refuse(field.Reason(x));
       }
-      if (bytes >= 0 && p - begin != bytes) return Refuse(Why::kBlockBytes, p - begin, bytes);
+      if (bytes >= 0 && p - begin != bytes) return Refuse(kBlockBytes, p - begin, bytes);
     }
   }
 
@@ -409,7 +413,7 @@ class AvroRun {
       }
       case AvroKind::kUnion: {
         uint64_t branch;
-        p = Index(p, type.parts.size(), Why::kBranch, &branch);
+        p = Index(p, type.parts.size(), kBranch, &branch);
         return p == nullptr ? p : Item(p, type.parts[branch], field, out);
       }
       default:
@@ -421,7 +425,7 @@ class AvroRun {
   Place Skip(Place p, uint32_t index, int depth) {
     const AvroType& type = types_[index];
     if (type.bytes != AvroType::kVaries) return Has(p, type.bytes) ? p + type.bytes : nullptr;
-    if (depth >= AvroProgram::kMaxDepth) return Refuse(Why::kDepth, 0, AvroProgram::kMaxDepth);
+    if (depth >= AvroProgram::kMaxDepth) return Refuse(kDepth, AvroProgram::kMaxDepth);
     switch (type.kind) {
       case AvroKind::kString:
       case AvroKind::kBytes: {
@@ -436,7 +440,7 @@ class AvroRun {
         return p;
       case AvroKind::kUnion: {
         uint64_t branch;
-        p = Index(p, type.parts.size(), Why::kBranch, &branch);
+        p = Index(p, type.parts.size(), kBranch, &branch);
         return p == nullptr ? p : Skip(p, type.parts[branch], depth + 1);
       }
       case AvroKind::kArray:
@@ -464,7 +468,7 @@ class AvroRun {
     const uint64_t each = type.kind == AvroKind::kMap ? AvroType::kVaries : types_[type.parts[0]].bytes;
     if (each == 0) return p;
     if (each != AvroType::kVaries) {
-      if (items > Left(p) / each) return Refuse(Why::kEnds);
+      if (items > Left(p) / each) return Refuse(kEnds);
       return p + items * each;
     }
     for (; items > 0; --items) {  // each has a byte or more, so this ends with the record
@@ -481,7 +485,10 @@ class AvroRun {
   const Row row_;
   Misfit* const why_;
   const Place begin_, end_;
-  Wrong wrong_;
+  struct {
+    const char* why = "";
+    long long number = 0, limit = 0;
+  } wrong_;
 };
 
 bool AvroProgram::Run(ByteView record, const Row& row, Misfit* why) const {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "base/rng.h"
-#include "stream/avro/avro_decoder.h"
+#include "stream/avro/schema_registry.h"
 #include "stream/avro/testing.h"
 #include "stream/testing.h"
 

@@ -1,4 +1,4 @@
-#include "stream/avro/avro_schema.h"
+#include "stream/avro/avro_program.h"
 
 #include <simdjson.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/config/config.h"
-#include "stream/decode/row_writer.h"
+#include "base/text.h"
 
 namespace leat::stream {
 namespace {
@@ -20,24 +20,17 @@ constexpr size_t kMaxNames = 1 << 16;  // fields of a record, or symbols of an e
 constexpr uint64_t kMaxFixed = uint64_t{1} << 30;
 constexpr int64_t kMaxScale = 300;
 
-// The first kinds of AvroType.
+// The first kinds of AvroType, and the bytes of their values.
 constexpr std::array<std::string_view, 8> kPrimitives = {"null",  "boolean", "int",   "long",
                                                          "float", "double",  "bytes", "string"};
+constexpr std::array<uint64_t, kPrimitives.size()> kPrimitiveBytes = {
+    0, 1, AvroType::kVaries, AvroType::kVaries, 4, 8, AvroType::kVaries, AvroType::kVaries};
 
-constexpr uint64_t BytesOf(AvroKind kind) {
-  switch (kind) {
-    case AvroKind::kNull:
-      return 0;
-    case AvroKind::kBoolean:
-      return 1;
-    case AvroKind::kFloat:
-      return 4;
-    case AvroKind::kDouble:
-      return 8;
-    default:
-      return AvroType::kVaries;
-  }
-}
+// All kinds, as messages call them; a name follows where there is one.
+constexpr std::string_view kKindNames[] = {"null",     "a boolean", "an int",   "a long",     "a float",
+                                           "a double", "bytes",     "a string", "the record", "the enum",
+                                           "an array", "a map",     "a union",  "the fixed"};
+static_assert(std::size(kKindNames) == static_cast<size_t>(AvroKind::kFixed) + 1);
 
 Status Bad(const std::string& why) {
   return {Code::kDataLoss, why};
@@ -51,10 +44,8 @@ std::string_view TextMember(const dom::object& object, std::string_view key) {
 class Builder {
  public:
   Result<AvroSchema> Build(const dom::element& root) {
-    for (size_t i = 0; i < kPrimitives.size(); ++i) {
-      const auto kind = static_cast<AvroKind>(i);
-      schema_.types.push_back({.kind = kind, .bytes = BytesOf(kind)});
-    }
+    for (size_t i = 0; i < kPrimitives.size(); ++i)
+      schema_.types.push_back({.kind = static_cast<AvroKind>(i), .bytes = kPrimitiveBytes[i]});
     LEAT_ASSIGN_OR_RETURN(schema_.root, Read(root, "", 0));
     sized_.resize(schema_.types.size());
     for (uint32_t type = 0; type < schema_.types.size(); ++type) LEAT_RETURN_IF_ERROR(Size(type));
@@ -89,7 +80,7 @@ class Builder {
 
   Types Add(AvroType type) {
     if (schema_.types.size() >= AvroSchema::kMaxTypes)
-      return Bad("has more than " + std::to_string(AvroSchema::kMaxTypes) + " types");
+      return Bad(StrCat("has more than ", AvroSchema::kMaxTypes, " types"));
     schema_.types.push_back(std::move(type));
     return static_cast<uint32_t>(schema_.types.size() - 1);
   }
@@ -170,8 +161,7 @@ class Builder {
   }
 
   static Status AddName(std::string_view name, const char* what, const std::string& of, AvroType* type) {
-    if (type->names.size() >= kMaxNames)
-      return Bad(of + " has more than " + std::to_string(kMaxNames) + " " + what + "s");
+    if (type->names.size() >= kMaxNames) return Bad(StrCat(of, " has more than ", kMaxNames, " ", what, "s"));
     type->names.emplace_back(name);
     return {};
   }
@@ -205,7 +195,7 @@ class Builder {
     AvroType& added = schema_.types[type];
     uint64_t size;
     if (object["size"].get(size) != simdjson::SUCCESS || size > kMaxFixed)
-      return Bad("the fixed " + Quoted(added.name) + " has no size from 0 to " + std::to_string(kMaxFixed));
+      return Bad(StrCat("the fixed ", Quoted(added.name), " has no size from 0 to ", kMaxFixed));
     added.bytes = size;
     ReadDecimal(object, &added);
     return type;
@@ -248,33 +238,12 @@ class Builder {
 }  // namespace
 
 std::string AvroType::Describe() const {
-  switch (kind) {
-    case AvroKind::kRecord:
-      return "the record " + Quoted(name);
-    case AvroKind::kEnum:
-      return "the enum " + Quoted(name);
-    case AvroKind::kFixed:
-      return "the fixed " + Quoted(name);
-    case AvroKind::kArray:
-      return "an array";
-    case AvroKind::kMap:
-      return "a map";
-    case AvroKind::kUnion:
-      return "a union";
-    case AvroKind::kNull:
-      return "null";
-    case AvroKind::kInt:
-      return "an int";
-    case AvroKind::kBytes:
-      return "bytes";
-    default:
-      return "a " + std::string(kPrimitives[static_cast<size_t>(kind)]);
-  }
+  const std::string text(kKindNames[static_cast<size_t>(kind)]);
+  return text.starts_with("the ") ? text + " " + Quoted(name) : text;
 }
 
 Result<AvroSchema> AvroSchema::Parse(std::string_view json) {
-  if (json.size() > kMaxText)
-    return Bad("has " + std::to_string(json.size()) + " bytes; at most " + std::to_string(kMaxText));
+  if (json.size() > kMaxText) return Bad(StrCat("has ", json.size(), " bytes; at most ", kMaxText));
   dom::parser parser;
   dom::element root;
   if (const auto error = parser.parse(json.data(), json.size()).get(root))

@@ -10,41 +10,29 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
 
 #include "base/clock.h"
 #include "base/status.h"
-#include "net/http_client/http_client.h"
-#include "stream/avro/avro_settings.h"
+#include "stream/decode/decoder.h"
+#include "stream/schema.h"
 
 namespace leat::stream {
 
 // Where schemas come from.
 class SchemaService {
  public:
+  static constexpr size_t kMaxReply = size_t{4} << 20;  // bytes
+
   virtual ~SchemaService() = default;
   // The text of the schema. kNotFound: the service has none, now; kUnavailable or kDeadlineExceeded: it does
   // not answer; anything else is its last word.
   virtual Result<std::string> Get(uint32_t id, Duration timeout) = 0;
 };
 
-// The HTTP interface of Confluent's Schema Registry.
-class HttpSchemaService final : public SchemaService {
- public:
-  static constexpr size_t kMaxReply = size_t{4} << 20;
-
-  HttpSchemaService(std::string url, net::HttpClient::Options options);
-  Result<std::string> Get(uint32_t id, Duration timeout) override;
-
- private:
-  const std::string url_;
-  const std::unique_ptr<net::HttpClient> client_;
-};
-
-// Reads the secrets. Errors of ReadSecretValue.
+// Opens the HTTP interface of Confluent's Schema Registry. Reads the secrets; errors of ReadSecretValue.
 Result<std::unique_ptr<SchemaService>> OpenRegistry(const RegistryOptions& options);
 
 // Not thread-safe.
@@ -87,5 +75,8 @@ class SchemaRegistry {
   Time asks_again_{0};   // no requests before this time, because of `silence_`
   std::string silence_;
 };
+
+// MakeAvroDecoder (decode/decoder.h) with a registry of the caller's, for tests.
+std::unique_ptr<Decoder> MakeAvroDecoder(const Schema& schema, std::unique_ptr<SchemaRegistry> registry);
 
 }  // namespace leat::stream

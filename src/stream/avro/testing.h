@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/encoding/varint.h"
-#include "stream/avro/avro_decoder.h"
+#include "stream/avro/schema_registry.h"
 
 namespace leat::stream {
 

@@ -313,24 +313,4 @@ double Bots::ProbabilityAt(double moment) const {
   return 1e-6 * static_cast<double>(Millionths(state_->payment, moment));
 }
 
-std::string BotsSchemaYaml() {
-  return R"(format: json
-fields:
-  amount: {type: number, log: true, mean: 3.5, std: 1}
-  times_usual: {type: number, log: true, mean: 0.8, std: 0.43}
-  hour: {type: number, period: 24}
-  hours_off: {type: number, mean: 2.7, std: 2.6}
-  since_last: {type: number, log: true, mean: 5.6, std: 1.9}
-  distance_km: {type: number, log: true, mean: 2.5, std: 2}
-  new_device: {type: number, mean: 0.2, std: 0.4}
-  kind:
-    type: category
-    values: [grocery, restaurant, fuel, fashion, electronics, travel, games, pharmacy, jewellery, transfer]
-  country: {type: category, values: [ES, MX, US, FR, BR, DE, IN, JP]}
-  channel: {type: category, values: [contactless, online, chip, phone]}
-  fraud: {type: number, role: label, classes: 2}
-  p_fraud: {type: number, role: truth}
-)";
-}
-
 }  // namespace leat::stream

@@ -42,7 +42,4 @@ class Bots {
   std::unique_ptr<State> state_;
 };
 
-// The `schema:` section (YAML) of the bots' payments, as in the demo job.
-std::string BotsSchemaYaml();
-
 }  // namespace leat::stream

@@ -1,4 +1,5 @@
 #include "stream/bots/bots.h"
+#include "stream/bots/testing.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

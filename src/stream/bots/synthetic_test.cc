@@ -1,4 +1,4 @@
-#include "stream/bots/synthetic.h"
+#include "stream/bots/testing.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "stream/decode/formats.h"
+#include "stream/decode/decoder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
-#include "stream/csv/delimiter.h"
+#include "stream/csv/csv_settings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 
-#include "stream/file/lines.h"
+#include "stream/file/file_reader.h"
 #include "stream/testing.h"
 
 namespace leat::stream {

@@ -1,22 +1,25 @@
 #include "stream/decode/row_writer.h"
-#include "stream/decode/decoder.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
-#include <limits>
 #include <numbers>
 #include <utility>
 
 #include "base/multiversion.h"
 #include "base/rng.h"
-#include "base/text.h"
-#include "stream/decode/canonical.h"
-#include "stream/decode/number.h"
-#include "stream/decode/utf8.h"
 
 namespace leat::stream {
 namespace {
+
+// The ids 0 and 1 are padding and unknown tokens.
+constexpr uint32_t kFirstKnown = 2;
+
+// The byte of a word with a small letter, or 0 if it belongs to none.
+char ByteOfWord(char c) {
+  if (c >= 'A' && c <= 'Z') return static_cast<char>(c - 'A' + 'a');
+  const bool part =
+      (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || static_cast<unsigned char>(c) >= 0x80;
+  return part ? c : '\0';
+}
 
 constexpr float kMaxFloat = std::numeric_limits<float>::max();
 // Bytes that a message shows of a text found instead of a number.
@@ -32,11 +35,68 @@ bool IsWholeBelow(double x, uint32_t limit) {
   return x >= 0 && x < limit && x == static_cast<double>(static_cast<int64_t>(x));
 }
 
-std::string NumberSpelling(double x) {
-  return Formatted("%.9g", x);
+}  // namespace
+
+size_t CharacterSize(std::string_view text) {
+  size_t size = 1;
+  while (size < text.size() && (static_cast<unsigned char>(text[size]) & 0xc0) == 0x80) ++size;
+  return size;
 }
 
-}  // namespace
+Tokenizer::Tokenizer(const Field& field) : tokens_(field.tokens), buckets_(field.buckets) {
+  for (size_t i = 0; i < field.values.size(); ++i)
+    places_.emplace(field.values[i], static_cast<uint32_t>(i) + kFirstKnown);
+}
+
+uint32_t Tokenizer::Place(std::string_view token) const {
+  const auto it = places_.find(token);
+  return it == places_.end() ? 1 : it->second;
+}
+
+template <class Take>
+void Tokenizer::ForEachWord(std::string_view text, const Take& take) const {
+  std::string word;
+  for (size_t at = 0; at <= text.size(); ++at) {
+    if (const char c = at < text.size() ? ByteOfWord(text[at]) : '\0') {
+      word += c;
+    } else if (!word.empty()) {
+      take(buckets_ > 0 ? 1 + static_cast<uint32_t>(Mix(HashName(word)) % (buckets_ - 1)) : Place(word));
+      word.clear();
+    }
+  }
+}
+
+template <class Take>
+void Tokenizer::ForEach(std::string_view text, const Take& take) const {
+  switch (tokens_) {
+    case Field::Tokens::kBytes:
+      for (const char c : text) take(static_cast<unsigned char>(c) + 1u);
+      return;
+    case Field::Tokens::kCharacters:
+      while (!text.empty()) {
+        const size_t size = CharacterSize(text);
+        take(Place(text.substr(0, size)));
+        text.remove_prefix(size);
+      }
+      return;
+    case Field::Tokens::kWords:
+      return ForEachWord(text, take);
+  }
+}
+
+size_t Tokenizer::WriteIds(std::string_view text, size_t length, float* out) const {
+  size_t count = 0;
+  ForEach(text, [&](uint32_t id) {
+    if (count < length) out[count] = static_cast<float>(id);
+    ++count;
+  });
+  if (count < length) std::fill(out + count, out + length, 0.0f);
+  return count;
+}
+
+void Tokenizer::CountIds(std::string_view text, float* out) const {
+  ForEach(text, [out](uint32_t id) { ++out[id - 1]; });
+}
 
 FieldWriter::FieldWriter(const Field& field, uint32_t first, uint32_t label, char decimal)
     : first_(first),
@@ -113,6 +173,12 @@ void FieldWriter::WriteDefault(const Row& row) const {
   std::ranges::copy(default_features_, row.features + first_);
   std::ranges::copy(default_labels_, row.labels + label_);
   if (kind_ == Kind::kTruth) *row.truth = default_truth_;
+}
+
+Misfit FieldWriter::TakeDefault(std::string_view why, const Row& row) const {
+  if (!has_default_) return name_ + ": " + std::string(why);
+  WriteDefault(row);
+  return {};
 }
 
 bool FieldWriter::WriteOtherNumber(double x, const Row& row) const {
@@ -227,7 +293,7 @@ size_t FieldWriter::WriteCharacters(const uint8_t* characters, const Row& row) c
 }
 
 std::string FieldWriter::Reason(double x) const {
-  return std::isnan(x) ? name_ + ": is not a number" : ReasonOfNumber(x, NumberSpelling(x));
+  return std::isnan(x) ? name_ + ": is not a number" : ReasonOfNumber(x, Formatted("%.9g", x));
 }
 
 std::string FieldWriter::ReasonOfTooLarge(std::string_view number) const {
@@ -239,7 +305,7 @@ std::string FieldWriter::ReasonOfNumber(double x, const std::string& spelling) c
   const std::string text = name_ + ": " + spelling;
   if (log_ && x < 0) return text + " is below 0, which log does not take";
   if (kind_ == Kind::kClass || kind_ == Kind::kId || kind_ == Kind::kIds)
-    return text + " is not a whole number from 0 to " + std::to_string(count_ - 1);
+    return StrCat(text, " is not a whole number from 0 to ", count_ - 1);
   return text + " is too large";
 }
 
@@ -258,7 +324,7 @@ Misfit FieldWriter::Reason(std::string_view text) const {
 }
 
 std::string FieldWriter::ReasonOfLength(size_t items) const {
-  return name_ + ": has " + std::to_string(items) + " " + items_ + ", more than " + std::to_string(length_);
+  return StrCat(name_, ": has ", items, " ", items_, ", more than ", length_);
 }
 
 std::vector<std::unique_ptr<const FieldWriter>> MakeWriters(const Schema& schema) {
@@ -273,25 +339,22 @@ std::vector<std::unique_ptr<const FieldWriter>> MakeWriters(const Schema& schema
   return writers;
 }
 
-RowSink::RowSink(const Schema& schema, const RecordBatch& batch, DecodedRows* out)
-    : batch_(batch),
-      out_(*out),
-      features_(schema.features()),
-      labels_(schema.labels()),
-      max_bytes_(schema.max_record_bytes),
-      truth_(schema.has_truth()) {
-  const size_t room = out_.rows + batch.size();
-  out_.features.resize(room * features_);
-  out_.labels.resize(room * labels_);
-  out_.index.resize(room);
-  if (truth_) out_.truth.resize(room);
+void RowShape::Resize(DecodedRows* rows, size_t count) const {
+  rows->features.resize(count * features);
+  rows->labels.resize(count * labels);
+  rows->index.resize(count);
+  if (truth) rows->truth.resize(count);
 }
 
-RowSink::~RowSink() {
-  out_.features.resize(out_.rows * features_);
-  out_.labels.resize(out_.rows * labels_);
-  out_.index.resize(out_.rows);
-  if (truth_) out_.truth.resize(out_.rows);
+void AddDeadLetter(const RecordBatch& batch, size_t record, Misfit why, DecodedRows* out) {
+  out->dead.push_back({batch.first_offset + record, std::move(why.reason),
+                       std::string(AsText(batch[record]).substr(0, Decoder::kKeptBytes)),
+                       std::move(why.field), std::move(why.text)});
+}
+
+RowSink::RowSink(const Schema& schema, const RecordBatch& batch, DecodedRows* out)
+    : batch_(batch), out_(*out), shape_(schema), max_bytes_(schema.max_record_bytes) {
+  shape_.Resize(&out_, out_.rows + batch.size());
 }
 
 const std::string* RowSink::LostReason(size_t record) const {
@@ -302,26 +365,25 @@ const std::string* RowSink::LostReason(size_t record) const {
 }
 
 Misfit RowSink::TooLarge(size_t record) const {
-  return "has " + std::to_string(batch_[record].size()) + " bytes, more than max_record_bytes " +
-         std::to_string(max_bytes_);
-}
-
-bool RowSink::IsNone(size_t record) const {
-  return LostReason(record) != nullptr || batch_.IsAbsent(record);
+  return StrCat("has ", batch_[record].size(), " bytes, more than max_record_bytes ", max_bytes_);
 }
 
 void RowSink::Restart() {
-  std::fill_n(out_.features.begin() + static_cast<std::ptrdiff_t>(out_.rows * features_), features_, 0.0f);
-  std::fill_n(out_.labels.begin() + static_cast<std::ptrdiff_t>(out_.rows * labels_), labels_, 0.0f);
+  std::fill_n(row().features, shape_.features, 0.0f);
+  std::fill_n(row().labels, shape_.labels, 0.0f);
 }
 
 void RowSink::Refuse(size_t record, Misfit why) {
   Restart();
   if (batch_.IsAbsent(record)) return;
   if (const std::string* lost = LostReason(record)) why = Misfit(*lost);
-  out_.dead.push_back({batch_.first_offset + record, std::move(why.reason),
-                       std::string(AsText(batch_[record]).substr(0, Decoder::kKeptBytes)),
-                       std::move(why.field), std::move(why.text)});
+  AddDeadLetter(batch_, record, std::move(why), &out_);
+}
+
+std::string ReasonOfFrame(ByteView record) {
+  const std::string wanted = "; a record begins with a byte 0 and the 4 bytes of a schema's id";
+  if (record.size() < kFrameBytes) return StrCat("has ", record.size(), " bytes", wanted);
+  return Formatted("begins with the byte 0x%02x", static_cast<unsigned>(record[0])) + wanted;
 }
 
 }  // namespace leat::stream

@@ -1,8 +1,10 @@
 // Converts field values to the numbers of a row, for the decoders of all formats.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -12,17 +14,121 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/text.h"
 #include "stream/decode/decoder.h"
-#include "stream/decode/log_scale.h"
-#include "stream/decode/text_start.h"
-#include "stream/decode/tokenizer.h"
+#include "stream/decode/text.h"
 #include "stream/schema.h"
 
 namespace leat::stream {
 
+struct TextHash {
+  using is_transparent = void;
+  size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+};
+template <class Place>
+using PlacesOfTexts = std::unordered_map<std::string, Place, TextHash, std::equal_to<>>;
+
+// The bytes of the first character of a text in UTF-8, at least 1.
+size_t CharacterSize(std::string_view text);
+
+// Divides text into tokens and gives each an id, for fields of type text. Ids begin at 1;
+// 0 is padding. Thread-safe.
+//
+//   bytes       the byte + 1
+//   characters  of the alphabet: the index + 2; any other: 1
+//   words       of the list: the index + 2; any other: 1. Hashed: 1 to buckets - 1
+//
+// A word is a run of letters, digits, underscores and all that is not ASCII. Letters of ASCII become small.
+class Tokenizer {
+ public:
+  explicit Tokenizer(const Field& field);
+
+  // Writes the ids of the first `length` tokens and pads the rest with 0. Returns the number of tokens.
+  size_t WriteIds(std::string_view text, size_t length, float* out) const;
+  // Adds 1 to out[id - 1] for each token.
+  void CountIds(std::string_view text, float* out) const;
+
+ private:
+  // Calls take(id) for each token, in order.
+  template <class Take>
+  void ForEach(std::string_view text, const Take& take) const;
+  template <class Take>
+  void ForEachWord(std::string_view text, const Take& take) const;
+  uint32_t Place(std::string_view token) const;
+
+  Field::Tokens tokens_;
+  uint32_t buckets_;
+  PlacesOfTexts<uint32_t> places_;
+};
+
 // The end of the reason for a label that is not among the values of its category.
 inline constexpr std::string_view kNotAmongValues = " is not among the label's values";
+
+// log(1 + x) · scale + shift as float, several times as fast as std::log1p and always equal to it.
+//
+// A table of logarithms and a short polynomial give the value with a small error. If all values within a
+// bound on the errors round to the same float, that is also what std::log1p leads to (Ziv 1991). Otherwise,
+// less than once in 10,000 values of usual size, std::log1p decides.
+//
+// Immutable; thread-safe.
+class LogScale {
+ public:
+  LogScale(double scale, double shift)
+      : scale_(scale),
+        shift_(shift),
+        bound_(std::abs(scale) * kError + (std::abs(scale) * kMost + std::abs(shift)) * kRounding) {}
+
+  // Equal to static_cast<float>(std::log1p(x) * scale + shift); NaN and infinite x likewise.
+  float operator()(double x) const {
+    if (x >= 0 && x < kLargest) [[likely]] {
+      const double y = Approximate(1 + x) * scale_ + shift_;
+      const auto low = static_cast<float>(y - bound_), high = static_cast<float>(y + bound_);
+      if (low == high) [[likely]]
+        return low;
+    }
+    return Exact(x);
+  }
+
+ private:
+  static constexpr double kLargest = 1e300;
+  static constexpr double kMost = 700;          // above any logarithm
+  static constexpr double kError = 0x1p-40;     // above 2^-42.3, the polynomial's
+  static constexpr double kRounding = 0x1p-50;  // above those of all operations, relative to the largest
+  static constexpr int kBits = 7;               // leading bits of the mantissa, which select an entry
+
+  struct Entry {
+    double inverse;  // 1 / the middle of the entry's interval
+    double log;      // logarithm of the middle
+  };
+  inline static const std::array<Entry, 1 << kBits> kTable = [] {
+    std::array<Entry, 1 << kBits> table;
+    for (size_t i = 0; i < table.size(); ++i) {
+      const double middle = 1 + (static_cast<double>(i) + 0.5) / static_cast<double>(table.size());
+      table[i].inverse = 1 / middle;
+      table[i].log = -std::log(table[i].inverse);
+    }
+    return table;
+  }();
+
+  // log(u), u ≥ 1. With u = 2^k · m and 1 ≤ m < 2: k · log(2) + log(c) + log(m / c).
+  static double Approximate(double u) {
+    const auto bits = std::bit_cast<uint64_t>(u);
+    const Entry& entry = kTable[bits >> (52 - kBits) & ((1 << kBits) - 1)];
+    const auto k = static_cast<double>(static_cast<int32_t>(bits >> 52) - 1023);
+    const auto m = std::bit_cast<double>((bits & 0x000fffffffffffff) | 0x3ff0000000000000);
+    const double r = m * entry.inverse - 1;  // |r| ≤ 2^-8
+    const double r2 = r * r;
+    return (k * 0.693147180559945309417 + entry.log) + (r - r2 * ((0.5 - r * (1.0 / 3)) + r2 * 0.25));
+  }
+
+  [[gnu::cold, gnu::noinline]] float Exact(double x) const {
+    return static_cast<float>(std::log1p(x) * scale_ + shift_);
+  }
+
+  double scale_, shift_;
+  double bound_;  // on the errors of the approximation and of its rounding
+};
 
 // Memory of a row. `features` and `labels` are zero before the first field is written.
 struct Row {
@@ -69,6 +175,11 @@ class FieldWriter {
     row.labels[label_] = static_cast<float>(place);
     return place >= 0;
   }
+  // Both in one call: why the value does not match, or an empty reason.
+  Misfit TakeNumber(double x, const Row& row) const { return WriteNumber(x, row) ? Misfit() : Reason(x); }
+  Misfit TakeText(std::string_view text, const Row& row) const {
+    return WriteText(text, row) ? Misfit() : Reason(text);
+  }
   // `bytes` has field.width bytes.
   bool WriteBytes(const uint8_t* bytes, const Row& row) const;
 
@@ -82,6 +193,8 @@ class FieldWriter {
   // Writes the value of a record that lacks the field; only if there is one.
   bool has_default() const { return has_default_; }
   void WriteDefault(const Row& row) const;
+  // The same in any case; without a default the reason is the field's name and `why`.
+  Misfit TakeDefault(std::string_view why, const Row& row) const;
   // Why the field's default does not match; empty if it does, or there is none.
   const std::string& DefaultMisfit() const { return default_misfit_; }
 
@@ -163,11 +276,7 @@ class FieldWriter {
   uint64_t factor_ = 1;
   int slot_shift_ = 0;
   // By canonical spellings, where values are numbers or booleans; also all values without such a table.
-  struct HashText {
-    using is_transparent = void;
-    size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
-  };
-  std::unordered_map<std::string, int32_t, HashText, std::equal_to<>> places_;
+  PlacesOfTexts<int32_t> places_;
   char decimal_;
   std::vector<int32_t> place_of_byte_;  // characters: index in the alphabet, or -1
   std::unique_ptr<const Tokenizer> tokenizer_;
@@ -183,13 +292,30 @@ class FieldWriter {
 // record's bytes.
 std::vector<std::unique_ptr<const FieldWriter>> MakeWriters(const Schema& schema);
 
+// The columns of a schema's rows.
+struct RowShape {
+  explicit RowShape(const Schema& schema)
+      : features(schema.features()), labels(schema.labels()), truth(schema.has_truth()) {}
+  Row At(DecodedRows* rows, size_t row) const {
+    return {rows->features.data() + row * features, rows->labels.data() + row * labels,
+            truth ? &rows->truth[row] : nullptr};
+  }
+  // Makes room for so many rows, or trims the columns to them.
+  void Resize(DecodedRows* rows, size_t count) const;
+
+  size_t features, labels;
+  bool truth;
+};
+// Makes a record of the batch a dead letter.
+void AddDeadLetter(const RecordBatch& batch, size_t record, Misfit why, DecodedRows* out);
+
 // Appends a batch to DecodedRows: reserves memory for all records, then takes a row or a dead letter for
 // each, in order.
 class RowSink {
  public:
   RowSink(const Schema& schema, const RecordBatch& batch, DecodedRows* out);
   // Trims the columns to the rows kept.
-  ~RowSink();
+  ~RowSink() { shape_.Resize(&out_, out_.rows); }
   RowSink(const RowSink&) = delete;
   RowSink& operator=(const RowSink&) = delete;
 
@@ -214,10 +340,7 @@ class RowSink {
     return true;
   }
   // The next row to write, all zeros.
-  Row row() {
-    return {out_.features.data() + out_.rows * features_, out_.labels.data() + out_.rows * labels_,
-            truth_ ? &out_.truth[out_.rows] : nullptr};
-  }
+  Row row() { return shape_.At(&out_, out_.rows); }
   [[gnu::always_inline]] void Keep(size_t record) {
     // An empty record can fit a schema.
     const bool all = batch_.lost.empty() && batch_.absent.empty();
@@ -232,15 +355,32 @@ class RowSink {
  private:
   Misfit TooLarge(size_t record) const;
   // Whether the record could not be read, or does not exist.
-  bool IsNone(size_t record) const;
+  bool IsNone(size_t record) const { return LostReason(record) != nullptr || batch_.IsAbsent(record); }
   // Why the record could not be read; null for most.
   const std::string* LostReason(size_t record) const;
 
   const RecordBatch& batch_;
   DecodedRows& out_;
-  size_t features_, labels_;
-  uint64_t max_bytes_;
-  bool truth_;
+  const RowShape shape_;
+  const uint64_t max_bytes_;
 };
+
+// The framing of records that serializers for a schema registry write: a byte 0, then the id of a schema in 4
+// bytes, the highest first.
+
+inline constexpr size_t kFrameBytes = 5;
+
+inline bool IsFramed(ByteView record) {
+  return record.size() >= kFrameBytes && record[0] == std::byte{0};
+}
+
+// The schema's id in a framed record.
+inline uint32_t SchemaIdOf(ByteView record) {
+  const auto byte = [&](size_t i) { return static_cast<uint32_t>(record[i]); };
+  return byte(1) << 24 | byte(2) << 16 | byte(3) << 8 | byte(4);
+}
+
+// Why a record is not framed.
+std::string ReasonOfFrame(ByteView record);
 
 }  // namespace leat::stream

@@ -1,4 +1,4 @@
-#include "stream/decode/tokenizer.h"
+#include "stream/decode/row_writer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "stream/file/kind.h"
+#include "stream/file/file_reader.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "stream/file/kind.h"
+#include "stream/file/file_reader.h"
 
 #include <zlib.h>
 
@@ -6,14 +6,12 @@
 #include <array>
 #include <cctype>
 #include <filesystem>
-#include <string_view>
 #include <vector>
 
 #include "base/text.h"
-#include "stream/json/json_fields.h"
+#include "stream/json/json_text.h"
 
 namespace leat::stream {
-
 namespace {
 
 // True for bytes that text has not, in the beginning. \x01 and \x1f divide columns.
@@ -356,7 +354,7 @@ std::string NewFile(const std::string& path, const std::string& extension) {
 }
 
 std::string FromLine(const std::string& path, size_t line) {
-  return "tail -n +" + std::to_string(line) + " " + ShellWord(path) + " > " + NewFile(path, ".csv");
+  return StrCat("tail -n +", line, " ", ShellWord(path), " > ", NewFile(path, ".csv"));
 }
 
 }  // namespace leat::stream

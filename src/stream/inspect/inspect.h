@@ -1,4 +1,5 @@
-// Statistics of a file of records, column by column, in one pass and bounded memory.
+// Statistics of a file of records, column by column, in one pass and bounded memory, and the sections of a
+// job that they propose.
 #pragma once
 
 #include <algorithm>
@@ -6,15 +7,28 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
 #include "stream/csv/csv_settings.h"
-#include "stream/inspect/spelling.h"
 #include "stream/schema.h"
 #include "stream/source.h"
 
 namespace leat::stream {
+
+// How a text that holds a number which no decoder reads spells it, and how to write it: numbers `how`, such
+// as '5%', are texts; `remedy`.
+struct Spelling {
+  std::string_view how, remedy;
+};
+
+// Null if the text is a plain number with this decimal point, or none. The result is one of a few constants.
+// Thread-safe.
+const Spelling* SpellingOf(std::string_view text, char decimal = '.');
+
+// The spelling of a plain number that is a text in JSON.
+extern const Spelling kInQuotes;
 
 struct InspectOptions {
   uint64_t rows = 0;           // 0: the whole file
@@ -93,5 +107,25 @@ Result<Inspection> Inspect(const std::string& path, const InspectOptions& option
 // The same for records of a topic, `name` in messages: those that there are now, or the first `rows`, evenly
 // from the partitions. No record is a header. Errors of the source, too.
 Result<Inspection> Inspect(const std::string& name, Source& topic, const InspectOptions& options);
+
+struct ProposeOptions {
+  std::string path;  // the path to write into the job
+  // A topic: the settings of `stream:` as YAML, in place of files. `path` is its name.
+  std::string stream;
+  std::string label;  // column to predict; empty: candidates are named in a comment
+};
+
+// YAML with a comment on every decision. Proposals:
+//   numbers   {type: number} with mean and std, of log(1 + x) if the values are skewed
+//   text      {type: category} with its values, or hashed into buckets if there are many
+//   nested    `path`; of JSON objects in objects
+//   codes     digits with zeros before them: a category
+//   missing   `default`: the mean, or no category, for records without the value; CSV: `missing`, the texts
+//             that stand for one
+//   ignored   constant columns, text with (nearly) only distinct values, row numbers, lists and objects, and
+//             columns of numbers with so many texts that too many records would become dead letters; values
+//             that most records lack, but for texts of CSV
+// Throws std::invalid_argument if the label does not exist or is unsuitable, or if no feature is left.
+std::string Propose(const Inspection& inspection, const ProposeOptions& options);
 
 }  // namespace leat::stream

@@ -8,9 +8,8 @@
 #include <cmath>
 #include <fstream>
 
-#include "stream/csv/split.h"
-#include "stream/inspect/propose.h"
-#include "stream/memory_source.h"
+#include "stream/csv/csv.h"
+#include "stream/source.h"
 #include "stream/testing.h"
 
 namespace leat::stream {

@@ -1,11 +1,7 @@
 #include "stream/inspect/peek.h"
 
-#include <simdjson.h>
-
 #include <algorithm>
 #include <ctime>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -13,8 +9,7 @@
 #include "base/encoding/printable.h"
 #include "base/json/text.h"
 #include "base/text.h"
-#include "stream/decode/decoder.h"
-#include "stream/join/times.h"
+#include "stream/decode/text.h"
 
 namespace leat::stream {
 namespace {
@@ -28,10 +23,6 @@ constexpr size_t kKey = 12;
 constexpr size_t kTime = 24;
 // Features of a field that are shown one by one.
 constexpr size_t kListedByPeek = 8;
-
-bool IsText(std::string_view text) {
-  return simdjson::validate_utf8(text.data(), text.size());
-}
 
 // The characters of a text, those that control a terminal escaped.
 std::vector<std::string> Characters(std::string_view text) {
@@ -70,11 +61,7 @@ std::string PeekNumber(float x) {
   return Formatted("%.5g", static_cast<double>(x));
 }
 
-// A field of a decoded record: for people, and for programs.
-struct Value {
-  std::string name, text;
-  Json json;
-};
+using Value = RecordPrinter::Value;
 
 std::string ListText(std::span<const float> values) {
   if (values.size() <= kListedByPeek) {
@@ -83,7 +70,7 @@ std::string ListText(std::span<const float> values) {
     return text;
   }
   const auto [least, most] = std::ranges::minmax(values);
-  return std::to_string(values.size()) + " numbers from " + PeekNumber(least) + " to " + PeekNumber(most);
+  return StrCat(values.size(), " numbers from ", PeekNumber(least), " to ", PeekNumber(most));
 }
 
 // The category whose feature is 1; values.size() for none of them.
@@ -95,7 +82,7 @@ void AppendFeatures(const Field& field, std::span<const float> values, std::vect
   if (field.type == Field::Type::kCategory) {
     const size_t hot = Hot(values);
     if (field.values.empty()) {
-      out->push_back({field.name, "bucket " + std::to_string(hot), hot});
+      out->push_back({field.name, StrCat("bucket ", hot), hot});
     } else if (hot < field.values.size()) {
       out->push_back({field.name, field.values[hot], field.values[hot]});
     } else {
@@ -120,12 +107,6 @@ void AppendLabels(const Field& field, std::span<const float> values, std::vector
   if (field.type == Field::Type::kCategory) text += " (" + field.values[static_cast<size_t>(values[0])] + ")";
   out->push_back({field.name, text, values[0]});
 }
-
-// A decoded record. `dead`: why it is a dead letter; empty for a good one.
-struct Decoded {
-  std::vector<Value> features, labels, truth;
-  std::string dead;
-};
 
 // Values side by side in columns, as many as fit, and then those that are too long for a column.
 void AppendGrid(const std::vector<Value>& values, std::string_view indent, size_t width, std::string* out) {
@@ -159,6 +140,18 @@ Json Object(const std::vector<Value>& values) {
   return object;
 }
 
+std::string KeyAndTime(const std::string& key, const std::string& time) {
+  return Padded(key, kKey) + "  " + Padded(time, kTime) + "  ";
+}
+
+void PutBytes(const std::string& name, std::string_view bytes, Json* json) {
+  if (ValidUtf8(bytes)) {
+    (*json)[name] = bytes;
+  } else {
+    (*json)[name + "_hex"] = ToHex(bytes);
+  }
+}
+
 // How many records of each range are taken, so that they are `count` in all: an equal share of each, the rest
 // from the first ones, and more of the others where a range is too short.
 std::vector<uint64_t> Spread(const std::vector<PartitionRange>& ranges, uint64_t count) {
@@ -187,18 +180,18 @@ Result<std::vector<PartitionRange>> PlanPeek(const std::vector<PartitionRange>& 
     if (!options.partition || range.partition == *options.partition) chosen.push_back(range);
   }
   if (chosen.empty()) {
-    return Status(Code::kNotFound, "there is no partition " + std::to_string(options.partition.value_or(0)) +
-                                       "; there are " + std::to_string(topic.size()));
+    return Status(Code::kNotFound, StrCat("there is no partition ", options.partition.value_or(0),
+                                          "; there are ", topic.size()));
   }
   if (options.offset) {
     const uint64_t from = *options.offset;
     if (std::ranges::none_of(chosen, [&](const auto& r) { return r.begin <= from && from < r.end; })) {
       std::string has;
       for (const auto& r : chosen) {
-        has += (has.empty() ? "partition " : ", partition ") + std::to_string(r.partition) + " has [" +
-               std::to_string(r.begin) + ", " + std::to_string(r.end) + ")";
+        has += StrCat(has.empty() ? "partition " : ", partition ", r.partition, " has [", r.begin, ", ",
+                      r.end, ")");
       }
-      return Status(Code::kNotFound, "there is no offset " + std::to_string(from) + ": " + has);
+      return Status(Code::kNotFound, StrCat("there is no offset ", from, ": ", has));
     }
     for (auto& r : chosen) r.begin = std::clamp(from, r.begin, r.end);
   }
@@ -216,7 +209,7 @@ Result<std::vector<PartitionRange>> PlanPeek(const std::vector<PartitionRange>& 
 
 std::string ShownRecord(ByteView record, size_t width) {
   const std::string_view text = AsText(record);
-  const bool readable = IsText(text);
+  const bool readable = ValidUtf8(text);
   // Cut before they are all converted: a record can be large.
   std::string_view kept = text.substr(0, 4 * width + 4);
   while (readable && kept.size() < text.size() && (text[kept.size()] & 0xc0) == 0x80) kept.remove_suffix(1);
@@ -245,163 +238,129 @@ std::string ShownTime(int64_t ms) {
   return text + Formatted(".%03dZ", static_cast<int>(rest));
 }
 
-class RecordPrinter::Impl {
- public:
-  Impl(const Schema* schema, const Options& options) : options_(options) {
-    if (schema == nullptr) return;
-    schema_ = schema->WithoutLateLabels();
-    for (const Field& field : schema->fields) {
-      if (field.is_late()) late_.push_back(field.name);
-    }
-    decoder_ = MakeDecoder(*schema_);
+RecordPrinter::RecordPrinter(const Schema* schema, const Options& options) : options_(options) {
+  if (schema == nullptr) return;
+  schema_ = schema->WithoutLateLabels();
+  for (const Field& field : schema->fields) {
+    if (field.is_late()) late_.push_back(field.name);
   }
-
-  std::vector<Attribute> wanted() const {
-    std::vector<Attribute> wanted;
-    if (schema_) wanted = schema_->attributes();
-    for (const auto kind : {Attribute::Kind::kKey, Attribute::Kind::kTimestamp}) {
-      if (IndexOf(wanted, kind) == wanted.size()) wanted.push_back({kind, ""});
-    }
-    return wanted;
-  }
-
-  void Print(const RecordBatch& batch, std::string* out) {
-    key_ = IndexOf(batch.wanted, Attribute::Kind::kKey);
-    time_ = IndexOf(batch.wanted, Attribute::Kind::kTimestamp);
-    rows_.clear();
-    if (decoder_) decoder_->Decode(batch, &rows_);
-    size_t row = 0, dead = 0;
-    for (size_t i = 0; i < batch.size(); ++i) {
-      if (batch.IsAbsent(i)) continue;
-      const Decoded decoded = Take(batch.first_offset + i, i, &row, &dead);
-      options_.json ? PrintJson(batch, i, decoded, out) : PrintText(batch, i, decoded, out);
-    }
-  }
-
- private:
-  std::string KeyOf(const RecordBatch& batch, size_t record) const {
-    const auto key = batch.Value(key_, record);
-    return key ? ShownRecord(*key, kKey) : "";
-  }
-  std::string TimeText(const RecordBatch& batch, size_t record) const {
-    const auto ms = TimeOf(batch.Value(time_, record));
-    return ms ? ShownTime(*ms) : "";
-  }
-
-  // The decoder's result for the record.
-  Decoded Take(uint64_t offset, size_t record, size_t* row, size_t* dead) const {
-    Decoded decoded;
-    if (!decoder_) return decoded;
-    if (*dead < rows_.dead.size() && rows_.dead[*dead].offset == offset) {
-      decoded.dead = rows_.dead[(*dead)++].reason;
-      return decoded;
-    }
-    if (*row >= rows_.rows || rows_.index[*row] != record) return decoded;
-    std::span<const float> features(rows_.features), labels(rows_.labels);
-    features = features.subspan(*row * schema_->features(), schema_->features());
-    labels = labels.subspan(*row * schema_->labels(), schema_->labels());
-    for (const Field& field : schema_->fields) {
-      if (const uint32_t count = field.features(); count > 0) {
-        AppendFeatures(field, features.first(count), &decoded.features);
-        features = features.subspan(count);
-      }
-      if (const uint32_t count = field.labels(); count > 0) {
-        AppendLabels(field, labels.first(count), &decoded.labels);
-        labels = labels.subspan(count);
-      }
-      if (field.role == Role::kTruth) {
-        const float truth = rows_.truth[*row];
-        decoded.truth.push_back({field.name, PeekNumber(truth), truth});
-      }
-    }
-    ++*row;
-    return decoded;
-  }
-
-  void PrintText(const RecordBatch& batch, size_t record, const Decoded& decoded, std::string* out) {
-    const std::string partition = std::to_string(batch.partition);
-    const std::string offset = std::to_string(batch.first_offset + record);
-    if (!decoder_) {
-      constexpr std::string_view kPartition = "partition";
-      const size_t digits = std::max<size_t>(6, std::to_string(options_.last_offset).size());
-      if (!std::exchange(began_, true)) {
-        columns_ = !batch.attributes.empty();
-        *out += std::string(kPartition) + "  " + std::string(digits - 6, ' ') + "offset  " +
-                (columns_ ? KeyAndTime("key", "time") : "") + "record\n";
-      }
-      std::string line = std::string(kPartition.size() - std::min(kPartition.size(), partition.size()), ' ') +
-                         partition + "  " + std::string(digits - std::min(digits, offset.size()), ' ') +
-                         offset + "  ";
-      if (columns_) line += KeyAndTime(KeyOf(batch, record), TimeText(batch, record));
-      *out += line + ShownRecord(batch[record], Left(Width(line))) + "\n";
-      return;
-    }
-    if (std::exchange(began_, true)) *out += "\n";
-    const size_t bytes = batch[record].size();
-    *out += "partition " + partition + "  offset " + offset;
-    if (const std::string key = KeyOf(batch, record); !key.empty()) *out += "  key " + key;
-    if (const std::string time = TimeText(batch, record); !time.empty()) *out += "  " + time;
-    *out += "  " + std::to_string(bytes) + (bytes == 1 ? " byte\n" : " bytes\n");
-    *out += "  " + ShownRecord(batch[record], Left(2)) + "\n";
-    if (!decoded.dead.empty()) {
-      *out += "  dead letter: " + decoded.dead + "\n";
-      return;
-    }
-    AppendGrid(decoded.features, "    ", options_.width, out);
-    for (const Value& value : decoded.labels) *out += "  label " + value.name + " " + value.text + "\n";
-    for (const std::string& name : late_) *out += "  label " + name + " comes later\n";
-    for (const Value& value : decoded.truth) *out += "  truth " + value.name + " " + value.text + "\n";
-  }
-  static std::string KeyAndTime(const std::string& key, const std::string& time) {
-    return Padded(key, kKey) + "  " + Padded(time, kTime) + "  ";
-  }
-  size_t Left(size_t used) const {
-    return std::max<size_t>(20, options_.width - std::min(options_.width, used));
-  }
-
-  static void PutBytes(const std::string& name, std::string_view bytes, Json* json) {
-    if (IsText(bytes)) {
-      (*json)[name] = bytes;
-    } else {
-      (*json)[name + "_hex"] = ToHex(bytes);
-    }
-  }
-  void PrintJson(const RecordBatch& batch, size_t record, const Decoded& decoded, std::string* out) {
-    const std::string_view text = AsText(batch[record]);
-    Json json = {{"partition", batch.partition}, {"offset", batch.first_offset + record}};
-    if (const auto key = batch.Value(key_, record)) PutBytes("key", AsText(*key), &json);
-    if (const std::string time = TimeText(batch, record); !time.empty()) json["time"] = time;
-    PutBytes("record", text, &json);
-    if (!decoded.dead.empty()) {
-      json["dead_letter"] = decoded.dead;
-    } else if (decoder_) {
-      json["features"] = Object(decoded.features);
-      if (!decoded.labels.empty()) json["labels"] = Object(decoded.labels);
-      if (!decoded.truth.empty()) json["truth"] = Object(decoded.truth);
-    }
-    *out += JsonText(json) + "\n";
-  }
-
-  const Options options_;
-  std::optional<Schema> schema_;   // without labels that come later
-  std::vector<std::string> late_;  // their names
-  std::unique_ptr<Decoder> decoder_;
-  DecodedRows rows_;
-  size_t key_ = 0, time_ = 0;  // indexes of the attributes in the current batch
-  bool began_ = false;
-  bool columns_ = false;  // for keys and times
-};
-
-RecordPrinter::RecordPrinter(const Schema* schema, const Options& options)
-    : impl_(std::make_unique<Impl>(schema, options)) {}
-RecordPrinter::~RecordPrinter() = default;
+  decoder_ = MakeDecoder(*schema_);
+}
 
 std::vector<Attribute> RecordPrinter::wanted() const {
-  return impl_->wanted();
+  std::vector<Attribute> wanted;
+  if (schema_) wanted = schema_->attributes();
+  for (const auto kind : {Attribute::Kind::kKey, Attribute::Kind::kTimestamp}) {
+    if (IndexOf(wanted, kind) == wanted.size()) wanted.push_back({kind, ""});
+  }
+  return wanted;
 }
 
 void RecordPrinter::Print(const RecordBatch& batch, std::string* out) {
-  impl_->Print(batch, out);
+  key_ = IndexOf(batch.wanted, Attribute::Kind::kKey);
+  time_ = IndexOf(batch.wanted, Attribute::Kind::kTimestamp);
+  rows_.clear();
+  if (decoder_) decoder_->Decode(batch, &rows_);
+  size_t row = 0, dead = 0;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    if (batch.IsAbsent(i)) continue;
+    const Decoded decoded = Take(batch.first_offset + i, i, &row, &dead);
+    options_.json ? PrintJson(batch, i, decoded, out) : PrintText(batch, i, decoded, out);
+  }
+}
+
+std::string RecordPrinter::KeyOf(const RecordBatch& batch, size_t record) const {
+  const auto key = batch.Value(key_, record);
+  return key ? ShownRecord(*key, kKey) : "";
+}
+
+std::string RecordPrinter::TimeText(const RecordBatch& batch, size_t record) const {
+  const auto ms = TimeOf(batch.Value(time_, record));
+  return ms ? ShownTime(*ms) : "";
+}
+
+// The decoder's result for the record.
+RecordPrinter::Decoded RecordPrinter::Take(uint64_t offset, size_t record, size_t* row, size_t* dead) const {
+  Decoded decoded;
+  if (!decoder_) return decoded;
+  if (*dead < rows_.dead.size() && rows_.dead[*dead].offset == offset) {
+    decoded.dead = rows_.dead[(*dead)++].reason;
+    return decoded;
+  }
+  if (*row >= rows_.rows || rows_.index[*row] != record) return decoded;
+  std::span<const float> features(rows_.features), labels(rows_.labels);
+  features = features.subspan(*row * schema_->features(), schema_->features());
+  labels = labels.subspan(*row * schema_->labels(), schema_->labels());
+  for (const Field& field : schema_->fields) {
+    if (const uint32_t count = field.features(); count > 0) {
+      AppendFeatures(field, features.first(count), &decoded.features);
+      features = features.subspan(count);
+    }
+    if (const uint32_t count = field.labels(); count > 0) {
+      AppendLabels(field, labels.first(count), &decoded.labels);
+      labels = labels.subspan(count);
+    }
+    if (field.role == Role::kTruth) {
+      const float truth = rows_.truth[*row];
+      decoded.truth.push_back({field.name, PeekNumber(truth), truth});
+    }
+  }
+  ++*row;
+  return decoded;
+}
+
+void RecordPrinter::PrintText(const RecordBatch& batch, size_t record, const Decoded& decoded,
+                              std::string* out) {
+  const std::string partition = std::to_string(batch.partition);
+  const std::string offset = std::to_string(batch.first_offset + record);
+  if (!decoder_) {
+    const int digits = std::max(6, static_cast<int>(std::to_string(options_.last_offset).size()));
+    if (!std::exchange(began_, true)) {
+      columns_ = !batch.attributes.empty();
+      *out += Formatted("partition  %*s  ", digits, "offset") + (columns_ ? KeyAndTime("key", "time") : "") +
+              "record\n";
+    }
+    std::string line = Formatted("%9s  %*s  ", partition.c_str(), digits, offset.c_str());
+    if (columns_) line += KeyAndTime(KeyOf(batch, record), TimeText(batch, record));
+    *out += line + ShownRecord(batch[record], Left(Width(line))) + "\n";
+    return;
+  }
+  if (std::exchange(began_, true)) *out += "\n";
+  const size_t bytes = batch[record].size();
+  *out += "partition " + partition + "  offset " + offset;
+  if (const std::string key = KeyOf(batch, record); !key.empty()) *out += "  key " + key;
+  if (const std::string time = TimeText(batch, record); !time.empty()) *out += "  " + time;
+  *out += StrCat("  ", bytes, bytes == 1 ? " byte\n" : " bytes\n");
+  *out += "  " + ShownRecord(batch[record], Left(2)) + "\n";
+  if (!decoded.dead.empty()) {
+    *out += "  dead letter: " + decoded.dead + "\n";
+    return;
+  }
+  AppendGrid(decoded.features, "    ", options_.width, out);
+  for (const Value& value : decoded.labels) *out += "  label " + value.name + " " + value.text + "\n";
+  for (const std::string& name : late_) *out += "  label " + name + " comes later\n";
+  for (const Value& value : decoded.truth) *out += "  truth " + value.name + " " + value.text + "\n";
+}
+
+size_t RecordPrinter::Left(size_t used) const {
+  return std::max<size_t>(20, options_.width - std::min(options_.width, used));
+}
+
+void RecordPrinter::PrintJson(const RecordBatch& batch, size_t record, const Decoded& decoded,
+                              std::string* out) {
+  const std::string_view text = AsText(batch[record]);
+  Json json = {{"partition", batch.partition}, {"offset", batch.first_offset + record}};
+  if (const auto key = batch.Value(key_, record)) PutBytes("key", AsText(*key), &json);
+  if (const std::string time = TimeText(batch, record); !time.empty()) json["time"] = time;
+  PutBytes("record", text, &json);
+  if (!decoded.dead.empty()) {
+    json["dead_letter"] = decoded.dead;
+  } else if (decoder_) {
+    json["features"] = Object(decoded.features);
+    if (!decoded.labels.empty()) json["labels"] = Object(decoded.labels);
+    if (!decoded.truth.empty()) json["truth"] = Object(decoded.truth);
+  }
+  *out += JsonText(json) + "\n";
 }
 
 }  // namespace leat::stream

@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
+#include "stream/decode/decoder.h"
 #include "stream/schema.h"
 #include "stream/source.h"
 
@@ -39,6 +41,11 @@ std::string ShownTime(int64_t ms);
 // Shows keys and times if the records have some. Not thread-safe.
 class RecordPrinter {
  public:
+  // A field of a decoded record: for people, and for programs.
+  struct Value {
+    std::string name, text;
+    nlohmann::ordered_json json;
+  };
   struct Options {
     bool json = false;  // an object per line, with the whole record
     size_t width = 120;
@@ -47,15 +54,33 @@ class RecordPrinter {
   // `schema`: null shows the records alone. Labels that come later are named, and not shown. Throws as
   // MakeDecoder.
   RecordPrinter(const Schema* schema, const Options& options);
-  ~RecordPrinter();
   // The attributes that batches should have (RecordBatch::wanted).
   std::vector<Attribute> wanted() const;
   // Appends the records that exist to `out`, and a heading before the first.
   void Print(const RecordBatch& batch, std::string* out);
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  // A decoded record. `dead`: why it is a dead letter; empty for a good one.
+  struct Decoded {
+    std::vector<Value> features, labels, truth;
+    std::string dead;
+  };
+  std::string KeyOf(const RecordBatch& batch, size_t record) const;
+  std::string TimeText(const RecordBatch& batch, size_t record) const;
+  // The decoder's result for the record.
+  Decoded Take(uint64_t offset, size_t record, size_t* row, size_t* dead) const;
+  void PrintText(const RecordBatch& batch, size_t record, const Decoded& decoded, std::string* out);
+  void PrintJson(const RecordBatch& batch, size_t record, const Decoded& decoded, std::string* out);
+  size_t Left(size_t used) const;
+
+  const Options options_;
+  std::optional<Schema> schema_;   // without labels that come later
+  std::vector<std::string> late_;  // their names
+  std::unique_ptr<Decoder> decoder_;
+  DecodedRows rows_;
+  size_t key_ = 0, time_ = 0;  // indexes of the attributes in the current batch
+  bool began_ = false;
+  bool columns_ = false;  // for keys and times
 };
 
 }  // namespace leat::stream

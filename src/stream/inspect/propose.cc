@@ -1,14 +1,11 @@
-#include "stream/inspect/propose.h"
+#include "stream/inspect/inspect.h"
 
-#include <algorithm>
 #include <cmath>
-#include <map>
 #include <stdexcept>
-#include <vector>
 
 #include "base/text.h"
+#include "stream/decode/decoder.h"
 #include "stream/decode/row_writer.h"
-#include "stream/decode/text_hint.h"
 
 namespace leat::stream {
 namespace {
@@ -52,20 +49,28 @@ struct Proposal {
   std::string settings;  // "type: number, mean: 3"
   std::vector<std::string> remarks;
   uint64_t lost = 0;  // records that would become dead letters
+
+  // An empty remark is none.
+  void Remark(const std::string& text) {
+    if (!text.empty()) remarks.push_back(text);
+  }
 };
+
+// Whether so many are more than a share of all.
+bool Exceed(uint64_t count, double share, uint64_t all) {
+  return static_cast<double>(count) > share * static_cast<double>(all);
+}
 
 bool MostlyNumbers(const Column& column) {
   return column.numbers > 0 && !column.codes &&
-         static_cast<double>(column.values - column.numbers) <=
-             kOddShare * static_cast<double>(column.values);
+         !Exceed(column.values - column.numbers, kOddShare, column.values);
 }
 
 std::vector<std::string> ValuesOf(const Column& column) {
   std::vector<std::string> values;
   for (const auto& [text, count] : column.texts) values.push_back(text);
-  if (column.is_number()) {
+  if (column.is_number())
     std::ranges::sort(values, {}, [](const std::string& text) { return std::strtod(text.c_str(), nullptr); });
-  }
   return values;
 }
 
@@ -114,13 +119,13 @@ Proposal NumberProposal(const Column& column) {
     const std::string usual =
         skewed ? NumberText(std::expm1(column.log_mean)) : NumberText(column.mean, column.std);
     proposal.settings += ", default: " + usual;
-    proposal.remarks.push_back(Count(column.absent) + " missing: as if they were usual");
+    proposal.Remark(Count(column.absent) + " missing: as if they were usual");
   }
-  if (odd > 0) proposal.remarks.push_back(OddTexts(column) + std::string(kDead));
+  if (odd > 0) proposal.Remark(OddTexts(column) + std::string(kDead));
   if (column.missing > column.absent)
-    proposal.remarks.push_back(Count(column.missing - column.absent) + " missing" + std::string(kDead));
+    proposal.Remark(Count(column.missing - column.absent) + " missing" + std::string(kDead));
   if (HasClasses(column) && column.whole && column.distinct > 2)
-    proposal.remarks.push_back(Count(column.distinct) + " different values: a category?");
+    proposal.Remark(Count(column.distinct) + " different values: a category?");
   return proposal;
 }
 
@@ -129,8 +134,7 @@ Proposal NumberProposal(const Column& column) {
 std::string NumbersRemark(const Column& column) {
   uint64_t spelled = 0;
   for (const auto& [spelling, found] : column.spelled) spelled += found.count;
-  if (spelled == 0 || static_cast<double>(column.values - column.numbers - spelled) >
-                          kOddShare * static_cast<double>(column.values)) {
+  if (spelled == 0 || Exceed(column.values - column.numbers - spelled, kOddShare, column.values)) {
     const bool mixed = !column.codes && column.distinct > kClasses && column.numbers < column.values &&
                        2 * column.numbers >= column.values;
     return mixed ? OddTexts(column) + " among " + Count(column.numbers) + " numbers; leave them empty" : "";
@@ -156,31 +160,31 @@ std::string AlikeRemark(const Column& column) {
 
 Proposal TextProposal(const Column& column, bool json) {
   Proposal proposal;
-  const bool nearly_unique = column.distinct > kListedInProposal &&
-                             static_cast<double>(column.distinct) > 0.8 * static_cast<double>(column.values);
+  const bool nearly_unique =
+      column.distinct > kListedInProposal && Exceed(column.distinct, 0.8, column.values);
   const std::string numbers = NumbersRemark(column);
   if (column.unique() || nearly_unique)
     return Ignored(numbers.empty() ? "nearly every text is another one: an id?" : numbers);
   if (column.texts.size() == column.distinct && column.distinct <= kListedInProposal) {
     proposal.kind = Proposal::Kind::kCategory;
     proposal.settings = "type: category, values: " + ListOf(ValuesOf(column));
-    if (const std::string alike = AlikeRemark(column); !alike.empty()) proposal.remarks.push_back(alike);
+    proposal.Remark(AlikeRemark(column));
   } else if (!numbers.empty()) {
     return Ignored(numbers);
   } else {
     uint64_t buckets = 64;
     while (buckets < 2 * column.distinct && buckets < 1024) buckets *= 2;
     proposal.kind = Proposal::Kind::kHashed;
-    proposal.settings = "type: category, buckets: " + std::to_string(buckets);
-    proposal.remarks.push_back(Count(column.distinct) + (column.all_distinct_known ? "" : " and more") +
-                               " different values");
+    proposal.settings = StrCat("type: category, buckets: ", buckets);
+    proposal.Remark(Count(column.distinct) + (column.all_distinct_known ? "" : " and more") +
+                    " different values");
   }
-  if (!numbers.empty()) proposal.remarks.push_back(numbers);
-  if (column.codes) proposal.remarks.push_back("zeros before the digits: a code, no number");
+  proposal.Remark(numbers);
+  if (column.codes) proposal.Remark("zeros before the digits: a code, no number");
   if (column.missing == 0) return proposal;
   // In CSV, and as a text in JSON, it is a value like any other that is not listed.
   if (json && column.absent > 0) proposal.settings += ", default: \"\"";
-  proposal.remarks.push_back(Count(column.missing) + " missing");
+  proposal.Remark(Count(column.missing) + " missing");
   return proposal;
 }
 
@@ -197,14 +201,14 @@ std::string LostRecords(const Column& column) {
 
 Proposal FeatureProposal(const Column& column, bool json, uint64_t rows) {
   if (column.values == 0) return Ignored("has no values");
-  if (static_cast<double>(column.blocked) > kMissingShare * static_cast<double>(rows)) {
+  if (Exceed(column.blocked, kMissingShare, rows)) {
     return Ignored(Quoted(column.blocker) + " is no object in " + Count(column.blocked) +
                    " records: too many dead letters");
   }
   if (column.nested > 0) return Ignored("holds lists or objects");
-  if (const auto records = static_cast<double>(column.values + column.missing);
-      (json || MostlyNumbers(column)) && static_cast<double>(column.absent) > kAbsentShare * records)
-    return Ignored(Count(column.absent) + " of " + Count(column.values + column.missing) + " missing");
+  const uint64_t records = column.values + column.missing;
+  if ((json || MostlyNumbers(column)) && Exceed(column.absent, kAbsentShare, records))
+    return Ignored(Count(column.absent) + " of " + Count(records) + " missing");
   if (column.constant()) {
     const std::string value = column.texts.empty() ? "" : " " + Quoted(column.texts.begin()->first);
     return Ignored("constant:" + value + (column.missing > 0 ? " or missing" : ""));
@@ -212,7 +216,7 @@ Proposal FeatureProposal(const Column& column, bool json, uint64_t rows) {
   if (column.is_number() && column.whole && column.rising && column.unique())
     return Ignored("grows by the same with every row: an id?");
   Proposal proposal = MostlyNumbers(column) ? NumberProposal(column) : TextProposal(column, json);
-  if (const std::string lost = LostRecords(column); !lost.empty()) proposal.remarks.push_back(lost);
+  proposal.Remark(LostRecords(column));
   proposal.lost += column.infinite;
   return proposal;
 }
@@ -227,27 +231,26 @@ Proposal LabelProposal(const Column& column, uint64_t rows) {
   Proposal proposal{.kind = Proposal::Kind::kNumber};
   uint64_t lost = column.missing + column.infinite + column.blocked;
   if (CountsClasses(column)) {
-    proposal.settings = "type: number, classes: " + std::to_string(column.distinct) + ", role: label";
+    proposal.settings = StrCat("type: number, classes: ", column.distinct, ", role: label");
   } else if (IsClass(column)) {
     const std::string numbers = NumbersRemark(column);
     if (!HasClasses(column) && !numbers.empty()) fail(numbers);
     if (column.texts.size() != column.distinct || column.distinct > Column::kMaxTexts)
-      fail("it has more than " + std::to_string(Column::kMaxTexts) + " different texts, or long ones");
+      fail(StrCat("it has more than ", Column::kMaxTexts, " different texts, or long ones"));
     proposal.kind = Proposal::Kind::kCategory;
     proposal.settings = "type: category, values: " + ListOf(ValuesOf(column)) + ", role: label";
-    for (const std::string& remark : {AlikeRemark(column), numbers})
-      if (!remark.empty()) proposal.remarks.push_back(remark);
+    proposal.Remark(AlikeRemark(column));
+    proposal.Remark(numbers);
   } else {
     proposal.settings = "type: number, role: label";
-    proposal.remarks.push_back("mean " + NumberText(column.mean, column.std) + ", std " +
-                               NumberText(column.std));
+    proposal.Remark("mean " + NumberText(column.mean, column.std) + ", std " + NumberText(column.std));
     lost += column.values - column.numbers;
-    if (column.numbers < column.values) proposal.remarks.push_back(OddTexts(column) + std::string(kDead));
+    if (column.numbers < column.values) proposal.Remark(OddTexts(column) + std::string(kDead));
   }
-  if (column.missing > 0) proposal.remarks.push_back(Count(column.missing) + " missing" + std::string(kDead));
-  if (const std::string text = LostRecords(column); !text.empty()) proposal.remarks.push_back(text);
-  if (static_cast<double>(lost) > kAllowedShare * static_cast<double>(rows))
-    proposal.remarks.push_back("a job allows fewer dead letters (train: max_dead_letter_rate)");
+  if (column.missing > 0) proposal.Remark(Count(column.missing) + " missing" + std::string(kDead));
+  proposal.Remark(LostRecords(column));
+  if (Exceed(lost, kAllowedShare, rows))
+    proposal.Remark("a job allows fewer dead letters (train: max_dead_letter_rate)");
   return proposal;
 }
 
@@ -322,7 +325,7 @@ void LimitLosses(std::vector<Proposal>* proposals, const Column* label, const st
   }
   std::ranges::sort(losing, std::greater<>(), [&](size_t c) { return (*proposals)[c].lost; });
   for (const size_t c : losing) {
-    if (static_cast<double>(lost) <= kMissingShare * static_cast<double>(rows)) return;
+    if (!Exceed(lost, kMissingShare, rows)) return;
     const Proposal losing_most = (*proposals)[c];
     lost -= losing_most.lost;
     std::string why;
@@ -354,19 +357,16 @@ std::string FieldLine(const Column& column, const Proposal& proposal) {
       "    " + YamlText(name) + ": {" + proposal.settings + (read ? PathSetting(column) : "") + "}";
   if (proposal.remarks.empty()) return line + "\n";
   line += std::string(line.size() < 60 ? 60 - line.size() : 1, ' ') + " #";
-  for (size_t i = 0; i < proposal.remarks.size(); ++i) line += (i > 0 ? "; " : " ") + proposal.remarks[i];
-  return line + "\n";
+  return line + " " + Joined(proposal.remarks, "; ") + "\n";
 }
 
 std::string StreamSection(const Inspection& inspection, const ProposeOptions& options) {
   std::string text = "stream:\n";
   if (!options.stream.empty()) {
-    for (size_t at = 0; at < options.stream.size();) {
-      const size_t end = std::min(options.stream.find('\n', at), options.stream.size());
-      text += "  " + options.stream.substr(at, end - at);
-      while (text.ends_with(' ')) text.pop_back();
+    for (std::string_view rest = options.stream; !rest.empty();) {
+      text += "  " + std::string(TakeUntil("\n", &rest));
+      text.erase(text.find_last_not_of(' ') + 1);
       text += "\n";
-      at = end + 1;
     }
     return text;
   }
@@ -375,10 +375,6 @@ std::string StreamSection(const Inspection& inspection, const ProposeOptions& op
   if (inspection.header) text += "    header: true\n";
   if (!inspection.encoding.empty()) text += "    encoding: " + YamlText(inspection.encoding) + "\n";
   return text;
-}
-
-std::string CharacterSetting(char c) {
-  return c == '\0' ? "none" : YamlText(std::string(1, c));
 }
 
 std::string CharacterName(char c) {
@@ -423,9 +419,9 @@ std::string Head(const Inspection& inspection, const ProposeOptions& options) {
   if (csv) {
     const char delimiter = inspection.delimiter.character;
     text += "  delimiter: " + (delimiter == '\t' ? "tab" : YamlText(std::string(1, delimiter))) + "\n";
-    if (inspection.quote != '"') text += "  quote: " + CharacterSetting(inspection.quote) + "\n";
-    if (inspection.escape != '\0') text += "  escape: " + CharacterSetting(inspection.escape) + "\n";
-    if (inspection.decimal != '.') text += "  decimal: " + CharacterSetting(inspection.decimal) + "\n";
+    if (inspection.quote != '"') text += "  quote: " + YamlText(CharacterName(inspection.quote)) + "\n";
+    if (inspection.escape != '\0') text += "  escape: " + YamlText(CharacterName(inspection.escape)) + "\n";
+    if (inspection.decimal != '.') text += "  decimal: " + YamlText(CharacterName(inspection.decimal)) + "\n";
     if (!inspection.missing.empty()) text += "  missing: " + ListOf(inspection.missing) + "\n";
   }
   return text;
@@ -434,15 +430,14 @@ std::string Head(const Inspection& inspection, const ProposeOptions& options) {
 // The label's requirements on the model.
 std::string ModelRemark(const Column& label) {
   if (!IsClass(label)) return "# model: a last layer of 1 unit, with the loss squared_error\n";
-  return "# model: a last layer of " + std::to_string(label.distinct) +
-         " units, with the loss softmax_cross_entropy\n";
+  return StrCat("# model: a last layer of ", label.distinct, " units, with the loss softmax_cross_entropy\n");
 }
 
 // Why a column cannot be a field, or empty.
 std::string WhyLeftOut(const std::string& name, size_t columns) {
   if (name.empty()) return "it has no name";
   if (columns > 1) return "another column has the same name";
-  if (name.size() > kMaxName) return "its name has more than " + std::to_string(kMaxName) + " bytes";
+  if (name.size() > kMaxName) return StrCat("its name has more than ", kMaxName, " bytes");
   return "";
 }
 
@@ -488,7 +483,7 @@ std::string Propose(const Inspection& inspection, const ProposeOptions& options)
   for (size_t c = 0; c < columns.size(); ++c) {
     const std::string& name = columns[c].name;
     if (const std::string why = WhyLeftOut(name, names[name]); !why.empty()) {
-      text += "    # column " + std::to_string(c + 1) + ", " + Quoted(name) + ", is left out: " + why + "\n";
+      text += StrCat("    # column ", c + 1, ", ", Quoted(name), ", is left out: ", why, "\n");
       continue;
     }
     text += FieldLine(columns[c], proposals[c]);

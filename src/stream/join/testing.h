@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "stream/join/times.h"
+#include "stream/source.h"
 
 namespace leat::stream {
 

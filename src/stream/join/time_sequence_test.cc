@@ -1,4 +1,4 @@
-#include "stream/join/times.h"
+#include "stream/join/labels.h"
 
 #include <gtest/gtest.h>
 

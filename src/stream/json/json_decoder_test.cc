@@ -1,4 +1,4 @@
-#include "stream/decode/formats.h"
+#include "stream/decode/decoder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 
 #include "base/rng.h"
 #include "base/testing.h"
-#include "stream/bots/synthetic.h"
+#include "stream/bots/testing.h"
 #include "stream/testing.h"
 
 namespace leat::stream {

@@ -3,15 +3,20 @@
 
 #include <librdkafka/rdkafka.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/text.h"
+#include "stream/source.h"
 
 namespace leat::stream {
 
@@ -39,7 +44,7 @@ struct KafkaOptions {
 
   // "Kafka topic 'payments'", "Kafka topic 'payments' partition 3"
   std::string Where() const { return "Kafka topic '" + topic + "'"; }
-  std::string Where(uint32_t partition) const { return Where() + " partition " + std::to_string(partition); }
+  std::string Where(uint32_t partition) const { return StrCat(Where(), " partition ", partition); }
 };
 
 // kInvalidArgument if a job may not set it, or librdkafka does not know it.
@@ -72,6 +77,10 @@ struct KafkaDeleter {
 };
 template <class T>
 using KafkaPtr = std::unique_ptr<T, KafkaDeleter>;
+
+using KafkaList = KafkaPtr<rd_kafka_topic_partition_list_t>;
+// Partitions of a topic, all with the same offset.
+KafkaList MakeKafkaList(const std::string& topic, std::span<const uint32_t> partitions, int64_t offset);
 
 // A client of librdkafka. It connects in the background. Thread-safe, as librdkafka is.
 //
@@ -115,5 +124,61 @@ struct Patience {
 };
 // The last answer. The pauses grow; `ask` gets the time that is left.
 Status AskAgain(const Patience& patience, const std::function<Status(Duration left)>& ask);
+
+// Limits of the records that a reader fetches ahead. librdkafka has a queue for each partition, with limits
+// for each of them alone; these functions keep all of them within one budget.
+
+// Memory of a message in a queue besides its bytes, about.
+inline constexpr uint64_t kKafkaMessageBytes = 400;
+// A partition that was not read for so long has no queue.
+inline constexpr Duration kPrefetchIdle = std::chrono::seconds(60);
+
+// Adds librdkafka's settings with which so many partitions have about `budget` bytes in all. Existing
+// settings stay.
+void DividePrefetch(uint64_t budget, size_t partitions, std::map<std::string, std::string>* settings);
+
+struct PrefetchedPartition {
+  uint32_t partition = 0;
+  uint64_t bytes = 0;  // in memory, about
+  Time used{0};        // last read
+};
+// The partitions to let go: those that were not read for kPrefetchIdle, then those that were read longest ago
+// until the others are within the budget. Never the last one read. Compressed records take the memory that
+// the settings cannot foresee.
+std::vector<uint32_t> FindUnneeded(std::vector<PrefetchedPartition> all, uint64_t budget, Time now);
+
+// Messages as the records of a batch.
+
+enum class KafkaPayload : uint8_t { kCopied, kSkipped };  // the use of their bytes
+// Appends a message as the record with this index, and the attributes that are wanted.
+void AddMessage(const rd_kafka_message_t& message, uint64_t index, KafkaPayload payload, RecordBatch* out);
+// Appends offsets that no record has had, up to this index.
+void AddAbsent(uint64_t index, RecordBatch* out);
+// See Source::Fingerprint.
+uint64_t KafkaFingerprint(const RecordBatch& batch, size_t record);
+
+// Topics and consumer groups of a Kafka cluster.
+
+// The cluster's id, or kUnavailable if no broker tells it within the timeout.
+Result<std::string> KafkaClusterId(const KafkaOptions& options);
+
+// Makes the topic, with the cluster's default for the number of copies. A topic that exists stays as it is.
+// Tries again until the timeout while no broker answers.
+Status CreateKafkaTopic(const KafkaOptions& options, uint32_t partitions);
+// By a client that there is already, made with the same options.
+Status CreateKafkaTopic(const KafkaClient& client, const KafkaOptions& options, uint32_t partitions);
+
+struct KafkaTopicSettings {
+  bool compacted = false;     // records disappear from the middle
+  int64_t retention_ms = -1;  // -1: for ever
+};
+// kPermissionDenied: the job's user may not see them.
+Result<KafkaTopicSettings> DescribeKafkaTopic(const KafkaOptions& options);
+
+// The offsets that a consumer group has committed for these partitions of a topic, without those that have
+// none. Offsets of a transaction that is not over are an error, kUnavailable. `options`: of the client.
+Result<std::map<uint32_t, uint64_t>> FindCommitted(const KafkaClient& client, const KafkaOptions& options,
+                                                   const std::string& group, const std::string& topic,
+                                                   const std::vector<uint32_t>& partitions);
 
 }  // namespace leat::stream

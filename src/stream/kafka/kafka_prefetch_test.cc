@@ -1,4 +1,4 @@
-#include "stream/kafka/kafka_prefetch.h"
+#include "stream/kafka/kafka_client.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

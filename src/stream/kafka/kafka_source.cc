@@ -1,4 +1,4 @@
-#include "stream/kafka/kafka_source.h"
+#include "stream/kafka/kafka_topic.h"
 
 #include <algorithm>
 #include <array>
@@ -7,10 +7,9 @@
 #include <optional>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "base/log.h"
-#include "stream/kafka/kafka_prefetch.h"
+#include "base/text.h"
 
 namespace leat::stream {
 namespace {
@@ -25,50 +24,6 @@ constexpr Duration kLeaderPatience = std::chrono::seconds(2);
 constexpr Duration kReadPatience = std::chrono::seconds(5);
 // Time for records, before librdkafka is told that a queue has room again.
 constexpr Duration kFetchPatience = std::chrono::milliseconds(5);
-
-uint64_t HashOf(const RecordBatch& batch, size_t record) {
-  ByteWriter bytes;
-  bytes.Put(batch.first_offset + record);
-  for (size_t i = 0; i < batch.wanted.size(); ++i) {
-    const auto value = batch.Value(i, record);
-    bytes.Put(value.has_value());
-    if (value) bytes.PutString(AsText(*value));
-  }
-  bytes.PutString(AsText(batch[record]));
-  return std::max<uint64_t>(1, Checksum(bytes.view()));
-}
-
-std::optional<ByteView> ValueOf(const rd_kafka_message_t& message, const Attribute& attribute,
-                                int64_t* timestamp) {
-  const void* bytes = nullptr;
-  size_t size = 0;
-  switch (attribute.kind) {
-    case Attribute::Kind::kKey:
-      bytes = message.key;
-      size = message.key_len;
-      break;
-    case Attribute::Kind::kTimestamp: {
-      rd_kafka_timestamp_type_t type;
-      *timestamp = rd_kafka_message_timestamp(&message, &type);
-      if (type == RD_KAFKA_TIMESTAMP_NOT_AVAILABLE) return std::nullopt;
-      bytes = timestamp;
-      size = sizeof(*timestamp);
-      break;
-    }
-    case Attribute::Kind::kHeader: {
-      rd_kafka_headers_t* headers = nullptr;
-      if (rd_kafka_message_headers(&message, &headers) != RD_KAFKA_RESP_ERR_NO_ERROR ||
-          rd_kafka_header_get_last(headers, attribute.header.c_str(), &bytes, &size) !=
-              RD_KAFKA_RESP_ERR_NO_ERROR)
-        return std::nullopt;
-      break;
-    }
-    case Attribute::Kind::kLabel:  // belongs to another topic
-      break;
-  }
-  if (bytes == nullptr) return std::nullopt;
-  return ByteView(static_cast<const std::byte*>(bytes), size);
-}
 
 class KafkaSource final : public TimedSource {
  public:
@@ -127,12 +82,32 @@ class KafkaSource final : public TimedSource {
     return replicas;
   }
 
-  // The first record of each partition since then, or the partition's end.
-  Result<std::vector<uint64_t>> Since(int64_t since_ms) {
-    LEAT_ASSIGN_OR_RETURN(const uint32_t partitions, CountPartitions(options_.timeout));
-    std::vector<uint32_t> all(partitions);
-    std::iota(all.begin(), all.end(), 0u);
-    return Since(all, since_ms);
+  // The first record of each of these partitions since then, or the partition's end.
+  Result<std::vector<uint64_t>> Since(std::span<const uint32_t> partitions, int64_t since_ms) {
+    KafkaList found;
+    const Status asked = AskAgain({.unavailable = options_.timeout}, [&](Duration left) -> Status {
+      // Negative ones have other meanings.
+      found = MakeKafkaList(options_.topic, partitions, std::max<int64_t>(0, since_ms));
+      LEAT_RETURN_IF_ERROR(
+          client_.Error(rd_kafka_offsets_for_times(client_.get(), found.get(), Milliseconds(left)), Where()));
+      for (int i = 0; i < found->cnt; ++i) {
+        const auto id = static_cast<uint32_t>(found->elems[i].partition);
+        LEAT_RETURN_IF_ERROR(client_.Error(found->elems[i].err, Where(id)));
+      }
+      return {};
+    });
+    LEAT_RETURN_IF_ERROR(asked);
+    std::vector<uint64_t> offsets;
+    for (int i = 0; i < found->cnt; ++i) {
+      const rd_kafka_topic_partition_t& partition = found->elems[i];
+      if (partition.offset >= 0) {
+        offsets.push_back(static_cast<uint64_t>(partition.offset));
+      } else {
+        LEAT_ASSIGN_OR_RETURN(const PartitionRange range, Range(static_cast<uint32_t>(partition.partition)));
+        offsets.push_back(range.end);
+      }
+    }
+    return offsets;
   }
 
   Result<uint64_t> FirstSince(uint32_t partition, int64_t time_ms) override {
@@ -141,13 +116,13 @@ class KafkaSource final : public TimedSource {
   }
 
   Status Read(uint32_t partition, uint64_t begin, uint64_t end, RecordBatch* out) override {
-    return Read(partition, begin, end, Payload::kCopied, out);
+    return Read(partition, begin, end, KafkaPayload::kCopied, out);
   }
 
   Status ReadTimes(uint32_t partition, uint64_t begin, uint64_t end, RecordTimes* times) override {
     RecordBatch batch;
     batch.wanted = {{Attribute::Kind::kTimestamp, ""}};
-    LEAT_RETURN_IF_ERROR(Read(partition, begin, end, Payload::kSkipped, &batch));
+    LEAT_RETURN_IF_ERROR(Read(partition, begin, end, KafkaPayload::kSkipped, &batch));
     *times = TimesOf(batch, 0);
     return {};
   }
@@ -161,7 +136,7 @@ class KafkaSource final : public TimedSource {
     LEAT_RETURN_IF_ERROR(Read(partition, begin, offset, &batch));
     Stop(partition);  // it is read again much later, if at all
     for (size_t i = batch.size(); i-- > 0;) {
-      if (!batch.IsAbsent(i)) return HashOf(batch, i);
+      if (!batch.IsAbsent(i)) return KafkaFingerprint(batch, i);
     }
     return uint64_t{0};
   }
@@ -175,8 +150,7 @@ class KafkaSource final : public TimedSource {
                                                               {"enable.auto.commit", "false"},
                                                               {"socket.timeout.ms", "10000"}}));
     }
-    const KafkaPtr<rd_kafka_topic_partition_list_t> list(
-        rd_kafka_topic_partition_list_new(static_cast<int>(offsets.size())));
+    const KafkaList list(rd_kafka_topic_partition_list_new(static_cast<int>(offsets.size())));
     for (size_t id = 0; id < offsets.size(); ++id) {
       if (id >= known_ && offsets[id] == 0) continue;  // there may be no such partition
       rd_kafka_topic_partition_list_add(list.get(), options_.topic.c_str(), static_cast<int32_t>(id))
@@ -208,10 +182,7 @@ class KafkaSource final : public TimedSource {
     Time used{0};
   };
 
-  // Use of the records' bytes by a read.
-  enum class Payload : uint8_t { kCopied, kSkipped };
-
-  Status Read(uint32_t partition, uint64_t begin, uint64_t end, Payload payload, RecordBatch* out) {
+  Status Read(uint32_t partition, uint64_t begin, uint64_t end, KafkaPayload payload, RecordBatch* out) {
     out->Restart(partition, begin);
     Status status = ReadRange(partition, begin, end, payload, out);
     if (status.code() == Code::kNotFound && options_.skip_expired)
@@ -222,37 +193,6 @@ class KafkaSource final : public TimedSource {
     }
     out->data.resize(out->data.size() + RecordBatch::kPadding);
     return status;
-  }
-
-  // The first record of each of these partitions since then, or the partition's end.
-  Result<std::vector<uint64_t>> Since(std::span<const uint32_t> partitions, int64_t since_ms) {
-    const KafkaPtr<rd_kafka_topic_partition_list_t> found(
-        rd_kafka_topic_partition_list_new(static_cast<int>(partitions.size())));
-    for (const uint32_t id : partitions)
-      rd_kafka_topic_partition_list_add(found.get(), options_.topic.c_str(), static_cast<int32_t>(id));
-    const Status asked = AskAgain({.unavailable = options_.timeout}, [&](Duration left) -> Status {
-      // Negative ones have other meanings.
-      for (int i = 0; i < found->cnt; ++i) found->elems[i].offset = std::max<int64_t>(0, since_ms);
-      LEAT_RETURN_IF_ERROR(
-          client_.Error(rd_kafka_offsets_for_times(client_.get(), found.get(), Milliseconds(left)), Where()));
-      for (int i = 0; i < found->cnt; ++i) {
-        const auto id = static_cast<uint32_t>(found->elems[i].partition);
-        LEAT_RETURN_IF_ERROR(client_.Error(found->elems[i].err, Where(id)));
-      }
-      return {};
-    });
-    LEAT_RETURN_IF_ERROR(asked);
-    std::vector<uint64_t> offsets;
-    for (int i = 0; i < found->cnt; ++i) {
-      const rd_kafka_topic_partition_t& partition = found->elems[i];
-      if (partition.offset >= 0) {
-        offsets.push_back(static_cast<uint64_t>(partition.offset));
-      } else {
-        LEAT_ASSIGN_OR_RETURN(const PartitionRange range, Range(static_cast<uint32_t>(partition.partition)));
-        offsets.push_back(range.end);
-      }
-    }
-    return offsets;
   }
 
   // The cluster's current metadata of the topic, and of no other. kNotFound: there is no such topic.
@@ -294,11 +234,7 @@ class KafkaSource final : public TimedSource {
   // Where the partitions begin (RD_KAFKA_OFFSET_BEGINNING) or end (_END), with one request for each leader.
   // Negative: no answer.
   std::vector<int64_t> Offsets(std::span<const uint32_t> ids, int64_t which, Duration patience) const {
-    const KafkaPtr<rd_kafka_topic_partition_list_t> list(
-        rd_kafka_topic_partition_list_new(static_cast<int>(ids.size())));
-    for (const uint32_t id : ids)
-      rd_kafka_topic_partition_list_add(list.get(), options_.topic.c_str(), static_cast<int32_t>(id))
-          ->offset = which;
+    const KafkaList list = MakeKafkaList(options_.topic, ids, which);
     const auto error = rd_kafka_offsets_for_times(client_.get(), list.get(), Milliseconds(patience));
     std::vector<int64_t> offsets;
     for (int i = 0; i < list->cnt; ++i) {
@@ -339,7 +275,7 @@ class KafkaSource final : public TimedSource {
     auto range = Range(id, patience);
     if (range.status().code() == Code::kUnavailable) {
       silent_[leader] = {MonotonicClock().Now() + 2 * patience,
-                         "broker " + std::to_string(leader) + ", which leads it, does not answer"};
+                         StrCat("broker ", leader, ", which leads it, does not answer")};
     } else {
       silent_.erase(leader);
     }
@@ -352,7 +288,7 @@ class KafkaSource final : public TimedSource {
     if (last == ranges_.end()) return Range(id, options_.timeout);
     auto range = AskLeader(id, kLeaderPatience);
     if (range.status().code() != Code::kUnavailable) return range;
-    PartitionRange known = last->second;
+    PartitionRange known = last->second.range;
     known.unasked = range.status().message();
     return known;
   }
@@ -376,32 +312,29 @@ class KafkaSource final : public TimedSource {
     return Note(id, low, high);
   }
 
-  // Keeps a leader's answer.
+  // Keeps a leader's answer. A partition never becomes shorter, but a broker that has just become its leader
+  // may not know yet how far it goes.
   Result<PartitionRange> Note(uint32_t id, int64_t low, int64_t high) {
     if (low < 0 || high < low) {
-      return Status(Code::kDataLoss, Where(id) + ": invalid offsets [" + std::to_string(low) + ", " +
-                                         std::to_string(high) + ") from the broker");
+      return Status(Code::kDataLoss,
+                    StrCat(Where(id), ": invalid offsets [", low, ", ", high, ") from the broker"));
     }
-    LEAT_ASSIGN_OR_RETURN(const uint64_t end, EndOf(id, static_cast<uint64_t>(high)));
-    ranges_[id] = {
-        .partition = id, .begin = std::min(static_cast<uint64_t>(low), end), .end = end, .sealed = false};
-    return ranges_[id];
-  }
-
-  // A partition never becomes shorter. But a broker that has just become its leader may not know yet how far
-  // it goes.
-  Result<uint64_t> EndOf(uint32_t id, uint64_t now) {
-    End& last = ends_[id];
-    if (now >= last.offset) {
-      last = {now, std::nullopt};
-      return now;
+    Known& known = ranges_[id];
+    auto end = static_cast<uint64_t>(high);
+    if (end < known.range.end) {
+      const Time now = MonotonicClock().Now();
+      if (!known.shorter_since) known.shorter_since = now;
+      if (now - *known.shorter_since > options_.timeout) {
+        return Status(Code::kDataLoss,
+                      StrCat(Where(id), " ends at offset ", end, ", before at ", known.range.end,
+                             ": the topic was deleted and made again, or records are lost"));
+      }
+      end = known.range.end;
+    } else {
+      known.shorter_since.reset();
     }
-    const Time time = MonotonicClock().Now();
-    if (!last.shorter_since) last.shorter_since = time;
-    if (time - *last.shorter_since <= options_.timeout) return last.offset;
-    return Status(Code::kDataLoss, Where(id) + " ends at offset " + std::to_string(now) + ", before at " +
-                                       std::to_string(last.offset) +
-                                       ": the topic was deleted and made again, or records are lost");
+    const uint64_t begin = std::min(static_cast<uint64_t>(low), end);
+    return known.range = {.partition = id, .begin = begin, .end = end, .sealed = false};
   }
 
   void Stop(uint32_t id) {
@@ -449,20 +382,20 @@ class KafkaSource final : public TimedSource {
   }
 
   // Reads the part of a range that retention has left. The offsets before it are absent.
-  Status ReadRest(uint32_t id, uint64_t begin, uint64_t end, Payload payload, RecordBatch* out) {
+  Status ReadRest(uint32_t id, uint64_t begin, uint64_t end, KafkaPayload payload, RecordBatch* out) {
     Stop(id);
     LEAT_ASSIGN_OR_RETURN(const PartitionRange range, Range(id));
     const uint64_t from = std::clamp(range.begin, begin, end);
     spdlog::warn("{}: retention has removed the records of [{}, {}); {} offsets are skipped", Where(id),
                  begin, from, from - begin);
     out->Restart(id, begin);
-    Fill(from - begin, out);
+    AddAbsent(from - begin, out);
     out->expired = from - begin;
     return ReadRange(id, from, end, payload, out);
   }
 
   // Appends the records to the batch, which begins at `begin` or earlier.
-  Status ReadRange(uint32_t id, uint64_t begin, uint64_t end, Payload payload, RecordBatch* out) {
+  Status ReadRange(uint32_t id, uint64_t begin, uint64_t end, KafkaPayload payload, RecordBatch* out) {
     if (begin >= end) return {};
     LEAT_ASSIGN_OR_RETURN(Partition* const at, Seek(id, begin));
     const MonotonicClock clock;
@@ -480,9 +413,9 @@ class KafkaSource final : public TimedSource {
       at->next = std::max(at->next, offset);
       if (message.err != RD_KAFKA_RESP_ERR_NO_ERROR) continue;  // the partition's end as of now
       at->next = offset + 1;
-      if (offset >= begin) Append(message, offset - out->first_offset, payload, out);
+      if (offset >= begin) AddMessage(message, offset - out->first_offset, payload, out);
     }
-    Fill(end - out->first_offset, out);
+    AddAbsent(end - out->first_offset, out);
     return {};
   }
 
@@ -518,23 +451,22 @@ class KafkaSource final : public TimedSource {
       return {};
     }
     const std::string last = client_.LastError();
-    return {Code::kUnavailable, Where(id) + ": no record of [" + std::to_string(at->next) + ", " +
-                                    std::to_string(end) + ") came within " +
-                                    std::to_string(Milliseconds(options_.timeout) / 1000) + " s" +
-                                    (last.empty() ? "" : " (" + last + ")")};
+    return {Code::kUnavailable,
+            StrCat(Where(id), ": no record of [", at->next, ", ", end, ") came within ",
+                   Milliseconds(options_.timeout) / 1000, " s", last.empty() ? "" : " (" + last + ")")};
   }
 
   // A message that reports an error instead of a record.
   Status Check(uint32_t id, const rd_kafka_message_t& message, uint64_t begin, uint64_t end) {
     if (message.err == RD_KAFKA_RESP_ERR_NO_ERROR || message.err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
       if (message.offset >= 0) return {};
-      return {Code::kDataLoss, Where(id) + ": offset " + std::to_string(message.offset)};
+      return {Code::kDataLoss, StrCat(Where(id), ": offset ", message.offset)};
     }
     const Status error = client_.Error(message.err, Where(id));
     if (error.code() != Code::kNotFound) return error;
     LEAT_ASSIGN_OR_RETURN(const PartitionRange range, Range(id));
-    const std::string asked = "[" + std::to_string(begin) + ", " + std::to_string(end) + ")";
-    const std::string has = "[" + std::to_string(range.begin) + ", " + std::to_string(range.end) + ")";
+    const std::string asked = StrCat("[", begin, ", ", end, ")");
+    const std::string has = StrCat("[", range.begin, ", ", range.end, ")");
     if (begin < range.begin)
       return {Code::kNotFound, Where(id) + ": retention has removed some of " + asked + "; it has " + has};
     if (end > range.end)
@@ -542,38 +474,17 @@ class KafkaSource final : public TimedSource {
     return {Code::kUnavailable, error.message()};
   }
 
-  // Offsets that no record has had, up to this one.
-  static void Fill(uint64_t index, RecordBatch* out) {
-    if (out->size() == index) return;
-    out->absent.push_back({out->size(), index});
-    out->offsets.resize(index + 1, out->offsets.back());
-  }
-
-  static void Append(const rd_kafka_message_t& message, uint64_t index, Payload payload, RecordBatch* out) {
-    Fill(index, out);
-    const auto* bytes = static_cast<const std::byte*>(message.payload);
-    if (payload == Payload::kCopied) out->data.insert(out->data.end(), bytes, bytes + message.len);
-    out->offsets.push_back(out->data.size());
-    out->attributes.resize(out->wanted.size());
-    int64_t timestamp = 0;
-    for (size_t i = 0; i < out->wanted.size(); ++i) {
-      out->attributes[i].FillTo(index);
-      out->attributes[i].Append(ValueOf(message, out->wanted[i], &timestamp));
-    }
-  }
-
   const KafkaOptions options_;
   const KafkaClient client_;
   const KafkaPtr<rd_kafka_topic_t> topic_;
   std::map<uint32_t, Partition> partitions_;
-  struct End {
-    uint64_t offset = 0;
+  struct Known {
+    PartitionRange range;
     std::optional<Time> shorter_since;  // when a broker first said that the partition ends before
   };
-  std::map<uint32_t, End> ends_;               // last known ends
-  std::map<uint32_t, PartitionRange> ranges_;  // last known ranges
-  std::map<uint32_t, int32_t> leaders_;        // by partition; -1: it has none
-  Time leaders_at_{0};                         // time of `leaders_`
+  std::map<uint32_t, Known> ranges_;     // last known ones
+  std::map<uint32_t, int32_t> leaders_;  // by partition; -1: it has none
+  Time leaders_at_{0};                   // time of `leaders_`
   struct Silent {
     Time until{0};  // it is left alone
     std::string why;
@@ -618,14 +529,6 @@ Result<std::unique_ptr<TimedSource>> OpenKafka(const KafkaOptions& options) {
   return std::unique_ptr<TimedSource>(std::move(source));
 }
 
-Result<std::string> KafkaClusterId(const KafkaOptions& options) {
-  LEAT_ASSIGN_OR_RETURN(const auto client, KafkaClient::Make(RD_KAFKA_CONSUMER, options, {}));
-  const std::unique_ptr<char, decltype(&free)> id(
-      rd_kafka_clusterid(client.get(), Milliseconds(options.timeout)), free);
-  if (id == nullptr) return Status(Code::kUnavailable, options.Where() + ": no broker answers");
-  return std::string(id.get());
-}
-
 Result<KafkaOffsets> FindKafkaOffsets(const KafkaOptions& options) {
   KafkaOptions all = options;
   all.start.clear();
@@ -652,7 +555,9 @@ Result<std::vector<std::vector<int32_t>>> FindKafkaReplicas(const KafkaOptions& 
 
 Result<std::vector<uint64_t>> FindKafkaOffsets(const KafkaOptions& options, int64_t since_ms) {
   LEAT_ASSIGN_OR_RETURN(const auto source, Open(options));
-  return source->Since(since_ms);
+  std::vector<uint32_t> all(source->known());
+  std::iota(all.begin(), all.end(), 0u);
+  return source->Since(all, since_ms);
 }
 
 }  // namespace leat::stream

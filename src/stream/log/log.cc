@@ -12,8 +12,8 @@
 #include <numeric>
 
 #include "base/files/descriptor.h"
+#include "base/text.h"
 #include "stream/log/log_layout.h"
-#include "stream/log/log_writer.h"
 
 namespace leat::stream {
 namespace {
@@ -40,10 +40,8 @@ struct CloseBlob {
 // The last chunk read, so that small reads inside one chunk access the disk once.
 struct CachedChunk {
   uint64_t base = 0;
-  std::vector<uint32_t> lengths;
-  std::vector<uint64_t> offsets;  // begin of each record in data, and the end of the last
-  std::vector<std::byte> data;
-  bool Holds(uint64_t offset) const { return offset >= base && offset - base < lengths.size(); }
+  RecordBatch records;  // without padding
+  bool Holds(uint64_t offset) const { return offset >= base && offset - base < records.size(); }
 };
 
 struct LogPartition {
@@ -101,8 +99,7 @@ class EmbeddedLogSource final : public Source {
                         : Status(Code::kInvalidArgument, "no such range");
     if (!status.ok()) {
       out->offsets.assign(1, 0);
-      status =
-          status.With(Place(partition) + " offsets " + std::to_string(begin) + " to " + std::to_string(end));
+      status = status.With(StrCat(Place(partition), " offsets ", begin, " to ", end));
     }
     out->data.resize(out->offsets.back() + RecordBatch::kPadding);
     std::fill_n(out->data.end() - RecordBatch::kPadding, RecordBatch::kPadding, std::byte{0});
@@ -112,17 +109,15 @@ class EmbeddedLogSource final : public Source {
   Status Pin(const std::string& owner, uint32_t partition, uint64_t offset) override {
     if (partition >= partitions_.size() || offset > INT64_MAX) {
       return Status(Code::kInvalidArgument,
-                    Place(partition) + ": cannot pin offset " + std::to_string(offset) + ", out of range");
+                    StrCat(Place(partition), ": cannot pin offset ", offset, ", out of range"));
     }
     LogPartition& p = partitions_[partition];
-    p.pin.Bind(1, std::string_view(owner));
-    p.pin.Bind(2, static_cast<int64_t>(offset));
-    LEAT_RETURN_IF_ERROR(p.pin.Run().With(Place(partition)));
+    LEAT_RETURN_IF_ERROR(p.pin.Run(owner, offset).With(Place(partition)));
     // Read after the pin is in force: `begin` cannot pass it from now on.
     LEAT_ASSIGN_OR_RETURN(const PartitionRange range, RangeOf(partition));
     if (offset >= range.begin) return Status();
-    return Status(Code::kNotFound, Place(partition) + ": pinned at " + std::to_string(offset) +
-                                       ", but retention has taken all below " + std::to_string(range.begin));
+    return Status(Code::kNotFound, StrCat(Place(partition), ": pinned at ", offset,
+                                          ", but retention has taken all below ", range.begin));
   }
 
   Status Sync(uint32_t partition, uint64_t end) override {
@@ -131,9 +126,8 @@ class EmbeddedLogSource final : public Source {
     if (end <= p.synced) return Status();
     LEAT_ASSIGN_OR_RETURN(const PartitionRange range, RangeOf(partition));
     if (end > range.end) {
-      return Status(Code::kFailedPrecondition, Place(partition) + ": ends at " + std::to_string(range.end) +
-                                                   ", records before " + std::to_string(end) +
-                                                   " are to be synced");
+      return Status(Code::kFailedPrecondition, StrCat(Place(partition), ": ends at ", range.end,
+                                                      ", records before ", end, " are to be synced"));
     }
     LEAT_RETURN_IF_ERROR((p.sync_failed ? CopyWal(&p) : SyncWal(&p)).With(Place(partition)));
     p.synced = range.end;
@@ -151,10 +145,8 @@ class EmbeddedLogSource final : public Source {
   }
 
   Status Unpin(const std::string& owner) override {
-    for (uint32_t i = 0; i < partitions_.size(); ++i) {
-      partitions_[i].unpin.Bind(1, std::string_view(owner));
-      LEAT_RETURN_IF_ERROR(partitions_[i].unpin.Run().With(Place(i)));
-    }
+    for (uint32_t i = 0; i < partitions_.size(); ++i)
+      LEAT_RETURN_IF_ERROR(partitions_[i].unpin.Run(owner).With(Place(i)));
     return Status();
   }
 
@@ -217,14 +209,12 @@ class EmbeddedLogSource final : public Source {
   Status ReadChunks(uint32_t partition, uint64_t begin, uint64_t end, RecordBatch* out) {
     LogPartition& p = partitions_[partition];
     LEAT_ASSIGN_OR_RETURN(const PartitionRange range, ReadState(partition));
-    if (begin < range.begin) {
-      return Status(Code::kNotFound, "retention has taken all below " + std::to_string(range.begin));
-    }
-    if (end > range.end) {
-      return Status(Code::kFailedPrecondition, "the partition ends at " + std::to_string(range.end));
-    }
-    p.chunks.Bind(1, static_cast<int64_t>(begin));
-    p.chunks.Bind(2, static_cast<int64_t>(end));
+    if (begin < range.begin)
+      return Status(Code::kNotFound, StrCat("retention has taken all below ", range.begin));
+    if (end > range.end)
+      return Status(Code::kFailedPrecondition, StrCat("the partition ends at ", range.end));
+    p.chunks.Bind(1, begin);
+    p.chunks.Bind(2, end);
     std::unique_ptr<sqlite3_blob, CloseBlob> blob;
     for (uint64_t at = begin; at < end;) {
       LEAT_ASSIGN_OR_RETURN(const bool row, p.chunks.Step());
@@ -233,14 +223,13 @@ class EmbeddedLogSource final : public Source {
       const bool joins = row && chunk.count > 0 && chunk.count <= int64_t{kChunkRecords} &&
                          chunk.bytes >= 0 && (at == begin ? chunk.base <= at : chunk.base == at) &&
                          at - chunk.base < static_cast<uint64_t>(chunk.count);
-      if (!joins)
-        return Status(Code::kDataLoss, "the chunk with offset " + std::to_string(at) + " is missing");
+      if (!joins) return Status(Code::kDataLoss, StrCat("the chunk with offset ", at, " is missing"));
       const uint64_t stop = std::min(end, chunk.base + static_cast<uint64_t>(chunk.count));
       const bool whole = at == chunk.base && stop == chunk.base + static_cast<uint64_t>(chunk.count);
       Status read = OpenBlob(p.db, chunk, &blob);
       if (read.ok())
-        read = whole ? ReadWhole(p, chunk, blob.get(), out) : ReadIntoCache(p, chunk, blob.get());
-      read = read.With("chunk at offset " + std::to_string(chunk.base));
+        read = whole ? ReadWhole(p.db, chunk, blob.get(), out) : ReadIntoCache(p, chunk, blob.get());
+      read = read.With(StrCat("chunk at offset ", chunk.base));
       if (options_.quarantine && read.code() == Code::kDataLoss) {
         blob.reset();  // a handle that has failed is of no use
         out->lost.push_back({at - begin, stop - begin, read.message()});
@@ -273,9 +262,8 @@ class EmbeddedLogSource final : public Source {
     }
     if (rc != SQLITE_OK) return db.Error();
     if (sqlite3_blob_bytes(blob->get()) != chunk.count * int64_t{sizeof(uint32_t)} + chunk.bytes) {
-      return Status(Code::kDataLoss, "holds " + std::to_string(sqlite3_blob_bytes(blob->get())) +
-                                         " bytes, not " + std::to_string(chunk.bytes) +
-                                         " and the lengths of " + std::to_string(chunk.count) + " records");
+      return Status(Code::kDataLoss, StrCat("holds ", sqlite3_blob_bytes(blob->get()), " bytes, not ",
+                                            chunk.bytes, " and the lengths of ", chunk.count, " records"));
     }
     return Status();
   }
@@ -286,51 +274,37 @@ class EmbeddedLogSource final : public Source {
     return rc == SQLITE_OK ? Status() : db.Error();
   }
 
-  // Reads lengths into `lengths` and bytes into `data`, and checks both.
-  static Status ReadChunk(Database& db, const Chunk& chunk, sqlite3_blob* blob,
-                          std::vector<uint32_t>* lengths, std::byte* data) {
-    lengths->resize(static_cast<size_t>(chunk.count));
-    const size_t table = lengths->size() * sizeof(uint32_t), bytes = static_cast<size_t>(chunk.bytes);
-    LEAT_RETURN_IF_ERROR(ReadBlob(db, blob, lengths->data(), table, 0));
-    LEAT_RETURN_IF_ERROR(ReadBlob(db, blob, data, bytes, table));
-    const uint64_t sum = std::accumulate(lengths->begin(), lengths->end(), uint64_t{0});
-    if (sum == bytes && ChunkChecksum(chunk.base, *lengths, {data, bytes}) == chunk.checksum) return Status();
-    return Status(Code::kDataLoss, "is damaged: wrong checksum");
-  }
-
-  Status ReadWhole(LogPartition& p, const Chunk& chunk, sqlite3_blob* blob, RecordBatch* out) {
+  // Appends the chunk's records, and checks them; nothing after an error.
+  Status ReadWhole(Database& db, const Chunk& chunk, sqlite3_blob* blob, RecordBatch* out) {
+    lengths_.resize(static_cast<size_t>(chunk.count));
+    const size_t table = lengths_.size() * sizeof(uint32_t), bytes = static_cast<size_t>(chunk.bytes);
     uint64_t end = out->offsets.back();
-    if (out->data.size() < end + static_cast<size_t>(chunk.bytes))
-      out->data.resize(end + static_cast<size_t>(chunk.bytes));
-    LEAT_RETURN_IF_ERROR(ReadChunk(p.db, chunk, blob, &lengths_, out->data.data() + end));
+    if (out->data.size() < end + bytes) out->data.resize(end + bytes);
+    std::byte* const data = out->data.data() + end;
+    LEAT_RETURN_IF_ERROR(ReadBlob(db, blob, lengths_.data(), table, 0));
+    LEAT_RETURN_IF_ERROR(ReadBlob(db, blob, data, bytes, table));
+    const uint64_t sum = std::accumulate(lengths_.begin(), lengths_.end(), uint64_t{0});
+    if (sum != bytes || ChunkChecksum(chunk.base, lengths_, {data, bytes}) != chunk.checksum)
+      return Status(Code::kDataLoss, "is damaged: wrong checksum");
     const size_t first = out->offsets.size();
     out->offsets.resize(first + lengths_.size());
     for (size_t i = 0; i < lengths_.size(); ++i) out->offsets[first + i] = end += lengths_[i];
     return Status();
   }
 
-  static Status ReadIntoCache(LogPartition& p, const Chunk& chunk, sqlite3_blob* blob) {
-    CachedChunk& cache = p.cache;
-    if (cache.Holds(chunk.base) && cache.base == chunk.base) return Status();
-    cache.data.resize(static_cast<size_t>(chunk.bytes));
-    const Status status = ReadChunk(p.db, chunk, blob, &cache.lengths, cache.data.data());
-    if (!status.ok()) {
-      cache.lengths.clear();  // now empty
-      return status;
-    }
-    cache.base = chunk.base;
-    cache.offsets.resize(cache.lengths.size() + 1);
-    uint64_t end = 0;
-    for (size_t i = 0; i < cache.lengths.size(); ++i) cache.offsets[i + 1] = end += cache.lengths[i];
-    return Status();
+  Status ReadIntoCache(LogPartition& p, const Chunk& chunk, sqlite3_blob* blob) {
+    if (p.cache.base == chunk.base && p.cache.Holds(chunk.base)) return Status();
+    p.cache.base = chunk.base;
+    p.cache.records.offsets.assign(1, 0);
+    return ReadWhole(p.db, chunk, blob, &p.cache.records);
   }
 
   static void CopyFromCache(const CachedChunk& cache, uint64_t begin, uint64_t end, RecordBatch* out) {
-    const uint64_t* from = cache.offsets.data() + (begin - cache.base);
+    const uint64_t* from = cache.records.offsets.data() + (begin - cache.base);
     const size_t count = static_cast<size_t>(end - begin), bytes = from[count] - from[0];
     const uint64_t to = out->offsets.back();
     if (out->data.size() < to + bytes) out->data.resize(to + bytes);
-    std::copy_n(cache.data.data() + from[0], bytes, out->data.data() + to);
+    std::copy_n(cache.records.data.data() + from[0], bytes, out->data.data() + to);
     for (size_t i = 1; i <= count; ++i) out->offsets.push_back(to + from[i] - from[0]);
   }
 
@@ -351,15 +325,12 @@ Status MakePartition(const std::string& path, uint32_t partition, const TopicOpt
   LEAT_RETURN_IF_ERROR(db.Run(kTables));
   {
     LEAT_ASSIGN_OR_RETURN(Statement insert, db.Prepare("INSERT INTO topic VALUES(?, ?, ?, ?, ?)"));
-    insert.Bind(1, int64_t{partition});
-    insert.Bind(2, int64_t{options.partitions});
-    insert.Bind(3, static_cast<int64_t>(options.retention_bytes));
-    insert.Bind(4, int64_t{std::chrono::ceil<std::chrono::milliseconds>(options.retention_time).count()});
-    insert.Bind(5, int64_t{options.take_unpinned});
-    LEAT_RETURN_IF_ERROR(insert.Run());
+    const auto retention_ms = std::chrono::ceil<std::chrono::milliseconds>(options.retention_time).count();
+    LEAT_RETURN_IF_ERROR(insert.Run(partition, options.partitions, options.retention_bytes, retention_ms,
+                                    options.take_unpinned));
   }
-  const std::string pragmas = "PRAGMA application_id = " + std::to_string(kLogApplicationId) +
-                              "; PRAGMA user_version = " + std::to_string(kLogVersion) + "; COMMIT;";
+  const std::string pragmas = StrCat("PRAGMA application_id = ", kLogApplicationId,
+                                     "; PRAGMA user_version = ", kLogVersion, "; COMMIT;");
   return db.Run(pragmas.c_str());
 }
 
@@ -373,13 +344,12 @@ Status MakeTopic(const std::string& path, const TopicOptions& options) {
 Status CheckOptions(const std::string& topic, const TopicOptions& options) {
   LEAT_RETURN_IF_ERROR(CheckTopicName(topic));
   if (options.partitions < 1 || options.partitions > EmbeddedLog::kMaxPartitions) {
-    return Status(Code::kInvalidArgument, "topic '" + topic + "': " + std::to_string(options.partitions) +
-                                              " partitions; must be between 1 and " +
-                                              std::to_string(EmbeddedLog::kMaxPartitions));
+    return Status(Code::kInvalidArgument,
+                  StrCat("topic '", topic, "': ", options.partitions, " partitions; must be between 1 and ",
+                         EmbeddedLog::kMaxPartitions));
   }
-  if (options.retention_time < Duration{0} || options.retention_bytes > uint64_t{1} << 62) {
+  if (options.retention_time < Duration{0} || options.retention_bytes > uint64_t{1} << 62)
     return Status(Code::kInvalidArgument, "topic '" + topic + "': retention out of range");
-  }
   return Status();
 }
 
@@ -444,16 +414,15 @@ Status EmbeddedLog::Create(const std::string& directory, const std::string& topi
     std::filesystem::remove_all(temporary, error);
     if (!status.ok()) return status.With(path);
     // Another process was first; its topic is equivalent.
-    if (why != ENOTEMPTY && why != EEXIST) {
+    if (why != ENOTEMPTY && why != EEXIST)
       return Status(Code::kPermissionDenied, path + ": " + std::strerror(why));
-    }
   }
   LogTopic made;
   LEAT_RETURN_IF_ERROR(OpenPartitions(directory, topic, &made).status());
   if (made.partitions != options.partitions) {
-    return Status(Code::kFailedPrecondition, "topic '" + topic + "' in " + directory + " has " +
-                                                 std::to_string(made.partitions) + " partitions, not " +
-                                                 std::to_string(options.partitions));
+    return Status(Code::kFailedPrecondition,
+                  StrCat("topic '", topic, "' in ", directory, " has ", made.partitions, " partitions, not ",
+                         options.partitions));
   }
   return Status();
 }

@@ -1,5 +1,4 @@
 #include "stream/log/log.h"
-#include "stream/log/log_writer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "stream/log/log_writer.h"
+#include "stream/log/log.h"
 
 #include <dirent.h>
 #include <sys/statvfs.h>
@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "stream/log/log_layout.h"
 
 namespace leat::stream {
@@ -16,13 +17,11 @@ Status CheckDisk(const std::string& path, uint64_t appended, uint64_t least_free
   struct statvfs disk;
   if (::statvfs(path.c_str(), &disk) != 0) return Status();  // unknown: no check
   const uint64_t free = uint64_t{disk.f_bavail} * disk.f_frsize;
-  if (least_free == 0) {
+  if (least_free == 0)
     least_free = std::min<uint64_t>(uint64_t{disk.f_blocks} * disk.f_frsize / 20, uint64_t{1} << 30);
-  }
   if (free >= appended && free - appended >= least_free) return Status();
-  return Status(Code::kResourceExhausted, path + ": the disk has " + std::to_string(free >> 20) +
-                                              " MiB free; " + std::to_string(least_free >> 20) +
-                                              " MiB must stay so");
+  return Status(Code::kResourceExhausted, StrCat(path, ": the disk has ", free >> 20, " MiB free; ",
+                                                 least_free >> 20, " MiB must stay so"));
 }
 
 struct WriterPartition {
@@ -80,8 +79,8 @@ Status CheckWal(WriterPartition* p, uint64_t max_bytes) {
     return Status();
   }
   return Status(Code::kUnavailable,
-                "the WAL has " + std::to_string(static_cast<uint64_t>(p->wal_frames) * kPageBytes >> 20) +
-                    " MiB, and a reader that has stopped keeps it from shrinking");
+                StrCat("the WAL has ", static_cast<uint64_t>(p->wal_frames) * kPageBytes >> 20,
+                       " MiB, and a reader that has stopped keeps it from shrinking"));
 }
 
 // The row of the table `state` when the transaction commits.
@@ -115,15 +114,14 @@ class EmbeddedLogWriter final : public LogWriter {
 
   Result<uint64_t> Append(uint32_t partition, std::span<const std::string_view> records) override {
     if (partition >= partitions_.size()) {
-      return Status(Code::kInvalidArgument, Place(partition) + " does not exist; the topic has " +
-                                                std::to_string(partitions_.size()) + " partitions");
+      return Status(Code::kInvalidArgument, StrCat(Place(partition), " does not exist; the topic has ",
+                                                   partitions_.size(), " partitions"));
     }
     uint64_t bytes = 0;
     for (std::string_view record : records) {
       if (record.size() > kMaxRecordBytes) {
-        return Status(Code::kInvalidArgument, Place(partition) + ": a record of " +
-                                                  std::to_string(record.size()) + " bytes; at most " +
-                                                  std::to_string(kMaxRecordBytes));
+        return Status(Code::kInvalidArgument, StrCat(Place(partition), ": a record of ", record.size(),
+                                                     " bytes; at most ", kMaxRecordBytes));
       }
       bytes += record.size();
     }
@@ -163,10 +161,7 @@ class EmbeddedLogWriter final : public LogWriter {
       records = records.subspan(count);
     }
     LEAT_RETURN_IF_ERROR(Retain(p, now, &state));
-    p.update.Bind(1, state.begin);
-    p.update.Bind(2, state.end);
-    p.update.Bind(3, state.bytes);
-    LEAT_RETURN_IF_ERROR(p.update.Run());
+    LEAT_RETURN_IF_ERROR(p.update.Run(state.begin, state.end, state.bytes));
     LEAT_RETURN_IF_ERROR(p.db.Run("COMMIT"));
     return static_cast<uint64_t>(first);
   }
@@ -194,13 +189,9 @@ class EmbeddedLogWriter final : public LogWriter {
 
   Status InsertChunk(WriterPartition& p, int64_t now, State* state) {
     const ByteView data = ByteView(chunk_).subspan(lengths_.size() * sizeof(uint32_t));
-    p.insert.Bind(1, state->end);
-    p.insert.Bind(2, static_cast<int64_t>(lengths_.size()));
-    p.insert.Bind(3, now);
-    p.insert.Bind(4, static_cast<int64_t>(data.size()));
-    p.insert.Bind(5, static_cast<int64_t>(ChunkChecksum(static_cast<uint64_t>(state->end), lengths_, data)));
-    p.insert.Bind(6, ByteView(chunk_));
-    LEAT_RETURN_IF_ERROR(p.insert.Run());
+    const uint64_t checksum = ChunkChecksum(static_cast<uint64_t>(state->end), lengths_, data);
+    LEAT_RETURN_IF_ERROR(
+        p.insert.Run(state->end, lengths_.size(), now, data.size(), checksum, ByteView(chunk_)));
     state->end += static_cast<int64_t>(lengths_.size());
     state->bytes += static_cast<int64_t>(data.size());
     return Status();
@@ -225,8 +216,7 @@ class EmbeddedLogWriter final : public LogWriter {
       const bool old = made_.retention_ms > 0 && p.oldest.Integer(2) < now - made_.retention_ms;
       p.oldest.Reset();
       if (!(large || old) || end > keep_from) break;
-      p.take.Bind(1, base);
-      LEAT_RETURN_IF_ERROR(p.take.Run());
+      LEAT_RETURN_IF_ERROR(p.take.Run(base));
       state->begin = end;
       state->bytes -= bytes;
     }

@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <map>
 #include <set>
 #include <stdexcept>
+
+#include "base/encoding/varint.h"
 
 namespace leat::stream {
 namespace {
@@ -255,73 +258,38 @@ class Pruner {
   std::set<const pb::EnumDescriptor*> enums_;
 };
 
-MessageTable::Kind KindOf(const pb::FieldDescriptor& field) {
+// How the values of a type are read, and their wire type.
+struct TypeCode {
+  MessageTable::Kind kind;
+  WireType wire;
+};
+TypeCode CodeOf(const pb::FieldDescriptor& field) {
   using Kind = MessageTable::Kind;
-  switch (field.type()) {
-    case Type::TYPE_INT32:
-    case Type::TYPE_SFIXED32:
-    case Type::TYPE_ENUM:
-      return Kind::kInt32;
-    case Type::TYPE_INT64:
-    case Type::TYPE_SFIXED64:
-      return Kind::kInt64;
-    case Type::TYPE_UINT32:
-    case Type::TYPE_FIXED32:
-      return Kind::kUint32;
-    case Type::TYPE_UINT64:
-    case Type::TYPE_FIXED64:
-      return Kind::kUint64;
-    case Type::TYPE_SINT32:
-      return Kind::kSint32;
-    case Type::TYPE_SINT64:
-      return Kind::kSint64;
-    case Type::TYPE_BOOL:
-      return Kind::kBool;
-    case Type::TYPE_FLOAT:
-      return Kind::kFloat;
-    case Type::TYPE_DOUBLE:
-      return Kind::kDouble;
-    default:
-      return Kind::kText;
-  }
-}
-
-WireType WireOf(const pb::FieldDescriptor& field) {
-  switch (field.type()) {
-    case Type::TYPE_FIXED32:
-    case Type::TYPE_SFIXED32:
-    case Type::TYPE_FLOAT:
-      return WireType::kFixed32;
-    case Type::TYPE_FIXED64:
-    case Type::TYPE_SFIXED64:
-    case Type::TYPE_DOUBLE:
-      return WireType::kFixed64;
-    case Type::TYPE_STRING:
-    case Type::TYPE_BYTES:
-    case Type::TYPE_MESSAGE:
-      return WireType::kBytes;
-    case Type::TYPE_GROUP:
-      return WireType::kStartGroup;
-    default:
-      return WireType::kVarint;
-  }
+  using Wire = WireType;
+  // By number of the type, from 1 on.
+  static constexpr TypeCode kCodes[] = {
+      {Kind::kDouble, Wire::kFixed64},  {Kind::kFloat, Wire::kFixed32}, {Kind::kInt64, Wire::kVarint},
+      {Kind::kUint64, Wire::kVarint},   {Kind::kInt32, Wire::kVarint},  {Kind::kUint64, Wire::kFixed64},
+      {Kind::kUint32, Wire::kFixed32},  {Kind::kBool, Wire::kVarint},   {Kind::kText, Wire::kBytes},
+      {Kind::kText, Wire::kStartGroup}, {Kind::kText, Wire::kBytes},    {Kind::kText, Wire::kBytes},
+      {Kind::kUint32, Wire::kVarint},   {Kind::kInt32, Wire::kVarint},  {Kind::kInt32, Wire::kFixed32},
+      {Kind::kInt64, Wire::kFixed64},   {Kind::kSint32, Wire::kVarint}, {Kind::kSint64, Wire::kVarint}};
+  static_assert(std::size(kCodes) == Type::MAX_TYPE && Type::TYPE_DOUBLE == 1 && Type::TYPE_GROUP == 10 &&
+                Type::TYPE_ENUM == 14);
+  return kCodes[field.type() - 1];
 }
 
 // The bits of a number as the wire has them.
 uint64_t DeclaredBits(const pb::FieldDescriptor& field) {
   switch (field.cpp_type()) {
-    case Type::CPPTYPE_INT32:
-      if (field.type() == Type::TYPE_SINT32) {
-        const int32_t x = field.default_value_int32();
-        return static_cast<uint32_t>(x) << 1 ^ static_cast<uint32_t>(x >> 31);
-      }
-      return static_cast<uint64_t>(field.default_value_int32());
-    case Type::CPPTYPE_INT64:
-      if (field.type() == Type::TYPE_SINT64) {
-        const int64_t x = field.default_value_int64();
-        return static_cast<uint64_t>(x) << 1 ^ static_cast<uint64_t>(x >> 63);
-      }
-      return static_cast<uint64_t>(field.default_value_int64());
+    case Type::CPPTYPE_INT32: {
+      const int32_t x = field.default_value_int32();
+      return field.type() == Type::TYPE_SINT32 ? ZigZag(x) : static_cast<uint64_t>(x);
+    }
+    case Type::CPPTYPE_INT64: {
+      const int64_t x = field.default_value_int64();
+      return field.type() == Type::TYPE_SINT64 ? ZigZag(x) : static_cast<uint64_t>(x);
+    }
     case Type::CPPTYPE_UINT32:
       return field.default_value_uint32();
     case Type::CPPTYPE_UINT64:
@@ -377,7 +345,7 @@ class Compiler {
   size_t AddEntry(uint32_t node, const pb::FieldDescriptor& field) {
     const auto [at, added] = fields_[node].emplace(&field, table_.nodes[node].entries.size());
     if (!added) return at->second;
-    Entry entry{.number = static_cast<uint32_t>(field.number()), .wire = WireOf(field)};
+    Entry entry{.number = static_cast<uint32_t>(field.number()), .wire = CodeOf(field).wire};
     entry.repeated = field.is_repeated();
     if (field.enum_type() != nullptr && !IsOpen(field)) entry.closed = AddEnum(*field.enum_type());
     table_.nodes[node].entries.push_back(std::move(entry));
@@ -413,7 +381,7 @@ class Compiler {
     entry.slot = slot;
     entry.utf8 = last.type() == Type::TYPE_STRING;
     MessageTable::Value& value = table_.values[slot];
-    value.kind = KindOf(last);
+    value.kind = CodeOf(last).kind;
     value.parent = table_.nodes[node].slot;
     if (last.enum_type() != nullptr) value.names = AddEnum(*last.enum_type());
     if (last.is_repeated()) return;
@@ -473,17 +441,6 @@ void UseDescriptor(std::string_view descriptor, Schema* schema) {
   Build(descriptor, schema->protobuf, &files);
   const pb::Descriptor& message = FindMessage(files, schema->protobuf);
   schema->protobuf.descriptor = Pruner(message, FindPaths(message, *schema)).Prune(files);
-}
-
-ProtobufSettings ProtobufSettings::FromConfig(const Config& config) {
-  if (!config.IsMap()) config.Fail("protobuf must be a map with descriptor and message");
-  config.Allow({"descriptor", "message", "framing"});
-  ProtobufSettings settings{.where = config.where(),
-                            .file = config.At("descriptor").String(),
-                            .message = config.At("message").String()};
-  settings.framed =
-      config.Has("framing") && config.At("framing").OneOf("framing", {"none", "registry"}) == "registry";
-  return settings;
 }
 
 }  // namespace leat::stream

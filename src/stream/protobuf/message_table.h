@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,18 +17,7 @@ struct MessageTable {
   static constexpr uint32_t kNone = ~0u;
 
   // How the bits of a value are read.
-  enum class Kind : uint8_t {
-    kInt32,
-    kInt64,
-    kUint32,
-    kUint64,
-    kSint32,
-    kSint64,
-    kBool,
-    kFloat,
-    kDouble,
-    kText
-  };
+  enum class Kind { kInt32, kInt64, kUint32, kUint64, kSint32, kSint64, kBool, kFloat, kDouble, kText };
   // The values of an enum, by number.
   using Enum = std::vector<std::pair<int32_t, std::string>>;
 

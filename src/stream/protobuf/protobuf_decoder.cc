@@ -1,4 +1,4 @@
-#include "stream/decode/formats.h"
+#include "stream/decode/decoder.h"
 
 #include <simdjson.h>
 
@@ -8,8 +8,9 @@
 #include <cstring>
 #include <utility>
 
+#include "base/encoding/varint.h"
+#include "base/text.h"
 #include "stream/decode/row_writer.h"
-#include "stream/framing.h"
 #include "stream/protobuf/message_table.h"
 
 namespace leat::stream {
@@ -22,52 +23,44 @@ constexpr uint64_t kMaxIndexes = 100;
 
 using Kind = MessageTable::Kind;
 
-double NumberFromBits(Kind kind, uint64_t bits) {
+// Calls take(x) with the number in its own type.
+template <class Take>
+auto WithNumber(Kind kind, uint64_t bits, const Take& take) {
   const auto low = static_cast<uint32_t>(bits);
   switch (kind) {
     case Kind::kInt32:
-      return static_cast<int32_t>(low);
+      return take(static_cast<int32_t>(low));
     case Kind::kInt64:
-      return static_cast<double>(static_cast<int64_t>(bits));
+      return take(static_cast<int64_t>(bits));
     case Kind::kUint32:
-      return low;
+      return take(low);
     case Kind::kUint64:
-      return static_cast<double>(bits);
+      return take(bits);
     case Kind::kSint32:
-      return static_cast<int32_t>(low >> 1 ^ (~(low & 1) + 1));
+      return take(static_cast<int32_t>(UnZigZag(low)));
     case Kind::kSint64:
-      return static_cast<double>(static_cast<int64_t>(bits >> 1 ^ (~(bits & 1) + 1)));
-    case Kind::kBool:
-      return bits != 0 ? 1 : 0;
+      return take(UnZigZag(bits));
     case Kind::kFloat:
-      return std::bit_cast<float>(low);
+      return take(std::bit_cast<float>(low));
     case Kind::kDouble:
-      return std::bit_cast<double>(bits);
+      return take(std::bit_cast<double>(bits));
+    case Kind::kBool:
     case Kind::kText:
       break;
   }
-  return 0;
+  return take(kind == Kind::kBool && bits != 0 ? 1 : 0);
+}
+
+double NumberFromBits(Kind kind, uint64_t bits) {
+  return WithNumber(kind, bits, [](auto x) { return static_cast<double>(x); });
 }
 
 // A whole number as a category has it.
 std::string_view SpellingOfBits(Kind kind, uint64_t bits, char (&buffer)[24]) {
   if (kind == Kind::kBool) return bits != 0 ? "true" : "false";
-  char* const end = buffer + sizeof(buffer);
-  const auto low = static_cast<uint32_t>(bits);
-  std::to_chars_result to{};
-  if (kind == Kind::kUint64) {
-    to = std::to_chars(buffer, end, bits);
-  } else if (kind == Kind::kInt64) {
-    to = std::to_chars(buffer, end, static_cast<int64_t>(bits));
-  } else if (kind == Kind::kSint64) {
-    to = std::to_chars(buffer, end, static_cast<int64_t>(bits >> 1 ^ (~(bits & 1) + 1)));
-  } else if (kind == Kind::kUint32) {
-    to = std::to_chars(buffer, end, low);
-  } else {
-    to = std::to_chars(buffer, end,
-                       static_cast<int32_t>(kind == Kind::kInt32 ? low : low >> 1 ^ (~(low & 1) + 1)));
-  }
-  return {buffer, static_cast<size_t>(to.ptr - buffer)};
+  char* const end =
+      WithNumber(kind, bits, [&](auto x) { return std::to_chars(buffer, buffer + sizeof(buffer), x).ptr; });
+  return {buffer, static_cast<size_t>(end - buffer)};
 }
 
 const std::string* EnumName(const MessageTable::Enum& values, uint64_t bits) {
@@ -92,9 +85,7 @@ class Wire {
     if (why_ == nullptr) why_ = why;
     return false;
   }
-  Misfit Why() const {
-    return std::string("is not Protobuf: ") + why_ + " at byte " + std::to_string(at_ - begin_);
-  }
+  Misfit Why() const { return StrCat("is not Protobuf: ", why_, " at byte ", at_ - begin_); }
 
   bool Varint(uint64_t* out) {
     uint64_t value = 0;
@@ -249,7 +240,7 @@ class ProtobufDecoder final : public Decoder {
   static bool SkipIndexes(Wire* wire) {
     uint64_t bits, count;
     if (!wire->Varint(&count)) return false;
-    count = count >> 1 ^ (~(count & 1) + 1);  // signed
+    count = static_cast<uint64_t>(UnZigZag(count));
     if (count > kMaxIndexes) return wire->Fail("the framing has too many indexes");
     for (; count > 0; --count) {
       if (!wire->Varint(&bits)) return false;
@@ -301,7 +292,7 @@ class ProtobufDecoder final : public Decoder {
       if (!wire->Text(&text)) return false;
       Clear(entry);
       if (entry.slot == MessageTable::kNone) return true;
-      if (entry.utf8 && !simdjson::validate_utf8(text.data(), text.size())) {
+      if (entry.utf8 && !ValidUtf8(text)) {
         not_text_ = writers_[entry.slot].get();
         return false;
       }
@@ -366,17 +357,12 @@ class ProtobufDecoder final : public Decoder {
     }
     if (is_set) return WriteValue(writer, value, found.bits, found.text, row);
     if (has_parent && value.absent) return WriteValue(writer, value, *value.absent, value.absent_text, row);
-    if (!writer.has_default()) return writer.name() + ": is missing";
-    writer.WriteDefault(row);
-    return {};
+    return writer.TakeDefault("is missing", row);
   }
 
   Misfit WriteValue(const FieldWriter& writer, const MessageTable::Value& value, uint64_t bits,
                     std::string_view text, const Row& row) const {
-    if (writer.takes_number()) {
-      const double number = NumberFromBits(value.kind, bits);
-      return writer.WriteNumber(number, row) ? Misfit() : writer.Reason(number);
-    }
+    if (writer.takes_number()) return writer.TakeNumber(NumberFromBits(value.kind, bits), row);
     char buffer[24];
     if (value.names != MessageTable::kNone) {
       const std::string* const name = EnumName(table_.enums[value.names], bits);
@@ -384,7 +370,7 @@ class ProtobufDecoder final : public Decoder {
     } else if (value.kind != Kind::kText) {
       text = SpellingOfBits(value.kind, bits, buffer);
     }
-    return writer.WriteText(text, row) ? Misfit() : writer.Reason(text);
+    return writer.TakeText(text, row);
   }
 
   const Schema schema_;

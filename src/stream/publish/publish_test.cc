@@ -7,7 +7,7 @@
 #include <map>
 
 #include "base/testing.h"
-#include "stream/memory_source.h"
+#include "stream/source.h"
 #include "stream/testing.h"
 
 namespace leat::stream {
@@ -124,7 +124,7 @@ TEST_F(PublishTest, APartitionByKey) {
   std::vector<std::string> records;
   for (int i = 0; i < 400; ++i) records.push_back("{\"id\": \"k" + std::to_string(i % 20) + "\"}");
   records.emplace_back("{}");
-  ASSERT_TRUE(Run(records, writer, {.key = key.get()}).ok());
+  ASSERT_TRUE(Run(records, writer, {.key = key}).ok());
   std::map<std::string, size_t> partition_of;
   size_t used = 0, none = 0;
   for (size_t p = 0; p < 8; ++p) {

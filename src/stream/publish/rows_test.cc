@@ -1,4 +1,4 @@
-#include "stream/publish/rows.h"
+#include "stream/publish/publish.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -74,7 +74,7 @@ TEST_F(RowsTest, KeysByTheNameOfTheirField) {
     EXPECT_TRUE(rows.ok()) << rows.status().ToString();
     RecordBatch batch;
     EXPECT_TRUE(rows->source->Read(0, 0, 1, &batch).ok());
-    const auto found = rows->key->Find(batch[0]);
+    const auto found = rows->key(batch[0]);
     return std::string(found.value_or("none"));
   };
   const std::string csv = Write("a.csv", "id;shop\n1;2\n3;4\n");

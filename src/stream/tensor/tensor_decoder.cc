@@ -1,40 +1,17 @@
-#include "stream/decode/formats.h"
+#include "stream/decode/decoder.h"
 
 #include <bit>
 #include <charconv>
 #include <cstring>
 #include <utility>
 
-#include "base/fields/word.h"
 #include "base/multiversion.h"
 #include "compute/tensor/dtype.h"
+#include "base/text.h"
 #include "stream/decode/row_writer.h"
 
 namespace leat::stream {
 namespace {
-
-size_t SizeOf(Element element) {
-  switch (element) {
-    case Element::kI8:
-    case Element::kU8:
-      return 1;
-    case Element::kBf16:
-    case Element::kF16:
-    case Element::kI16:
-    case Element::kU16:
-      return 2;
-    case Element::kF32:
-    case Element::kI32:
-    case Element::kU32:
-      return 4;
-    default:
-      return 8;
-  }
-}
-
-bool IsReal(Element element) {
-  return element <= Element::kF16;
-}
 
 // IEEE binary16.
 float HalfToFloat(uint16_t half) {
@@ -52,35 +29,36 @@ T Load(const std::byte* at) {
   std::memcpy(&value, at, sizeof(T));
   return value;
 }
+template <class T>
+double LoadNumber(const std::byte* at) {
+  return static_cast<double>(Load<T>(at));
+}
+double LoadBf16(const std::byte* at) {
+  return ToFloat(Bf16{Load<uint16_t>(at)});
+}
+double LoadF16(const std::byte* at) {
+  return HalfToFloat(Load<uint16_t>(at));
+}
 
-double NumberOfElement(Element element, const std::byte* at) {
-  switch (element) {
-    case Element::kF32:
-      return Load<float>(at);
-    case Element::kF64:
-      return Load<double>(at);
-    case Element::kBf16:
-      return ToFloat(Bf16{Load<uint16_t>(at)});
-    case Element::kF16:
-      return HalfToFloat(Load<uint16_t>(at));
-    case Element::kI8:
-      return Load<int8_t>(at);
-    case Element::kI16:
-      return Load<int16_t>(at);
-    case Element::kI32:
-      return Load<int32_t>(at);
-    case Element::kI64:
-      return static_cast<double>(Load<int64_t>(at));
-    case Element::kU8:
-      return Load<uint8_t>(at);
-    case Element::kU16:
-      return Load<uint16_t>(at);
-    case Element::kU32:
-      return Load<uint32_t>(at);
-    case Element::kU64:
-      return static_cast<double>(Load<uint64_t>(at));
-  }
-  return 0;
+// In the order of Element.
+struct ElementType {
+  size_t size;
+  double (*load)(const std::byte* at);
+};
+constexpr ElementType kElementTypes[] = {{4, LoadNumber<float>},
+                                         {8, LoadNumber<double>},
+                                         {2, LoadBf16},
+                                         {2, LoadF16},
+                                         {1, LoadNumber<int8_t>},
+                                         {2, LoadNumber<int16_t>},
+                                         {4, LoadNumber<int32_t>},
+                                         {8, LoadNumber<int64_t>},
+                                         {1, LoadNumber<uint8_t>},
+                                         {2, LoadNumber<uint16_t>},
+                                         {4, LoadNumber<uint32_t>},
+                                         {8, LoadNumber<uint64_t>}};
+const ElementType& TypeOf(Element element) {
+  return kElementTypes[static_cast<size_t>(element)];
 }
 
 // Returns whether all results are finite. The exponents are joined, because a loop that ends early is not
@@ -116,29 +94,34 @@ std::string_view SpellingOfElement(Element element, const std::byte* at, char (&
   const auto to = element == Element::kU64 ? std::to_chars(buffer, end, Load<uint64_t>(at))
                   : element == Element::kI64
                       ? std::to_chars(buffer, end, Load<int64_t>(at))
-                      : std::to_chars(buffer, end, static_cast<int64_t>(NumberOfElement(element, at)));
+                      : std::to_chars(buffer, end, static_cast<int64_t>(TypeOf(element).load(at)));
   return {buffer, static_cast<size_t>(to.ptr - buffer)};
 }
 
+// Records of arrays, and those of idx: bytes. The fields are one after the other.
 class TensorDecoder final : public Decoder {
  public:
   explicit TensorDecoder(const Schema& schema) : schema_(schema) {
+    const bool idx = schema.format == Schema::Format::kIdx;
     auto writers = MakeWriters(schema_);
     uint32_t first = 0;
     for (size_t i = 0; i < writers.size(); ++i) {
       const Field& field = schema_.fields[i];
       const uint32_t begin = std::exchange(first, first + field.features());
       if (field.from) continue;
-      Part part{
-          .writer = std::move(writers[i]), .element = field.element, .first = begin, .count = field.width};
+      Part part{.writer = std::move(writers[i]),
+                .element = idx ? Element::kU8 : field.element,
+                .first = begin,
+                .count = field.width};
       part.step = field.period > 0 ? 2 : 1;
+      part.bytes = field.type == Field::Type::kBytes;
       part.floats = field.role == Role::kFeature && field.type == Field::Type::kNumber && !field.log &&
-                    field.period == 0 && field.element == Element::kF32;
+                    field.period == 0 && part.element == Element::kF32;
       part.copied = part.floats && field.mean == 0 && field.std == 1;
       part.scale = 1 / field.std;
       part.shift = -field.mean / field.std;
+      bytes_ += part.count * TypeOf(part.element).size;
       parts_.push_back(std::move(part));
-      bytes_ += field.width * SizeOf(field.element);
     }
   }
 
@@ -155,28 +138,28 @@ class TensorDecoder final : public Decoder {
     uint32_t first;
     size_t count;
     size_t step = 1;      // features of an element
+    bool bytes = false;   // u8 of idx, which are scaled together
     bool floats = false;  // f32 that are only scaled
     bool copied = false;  // not even that
     double scale = 1, shift = 0;
   };
 
   Misfit WriteRow(ByteView record, const Row& row) const {
-    if (record.size() != bytes_) {
-      return "has " + std::to_string(record.size()) + " bytes instead of " + std::to_string(bytes_);
-    }
+    if (record.size() != bytes_) return StrCat("has ", record.size(), " bytes instead of ", bytes_);
     const std::byte* at = record.data();
     for (const Part& part : parts_) {
       if (part.writer && !WriteFast(part, at, row)) {
         Misfit why = WriteEach(part, at, row);
         if (!why.empty()) return why;
       }
-      at += part.count * SizeOf(part.element);
+      at += part.count * TypeOf(part.element).size;
     }
     return {};
   }
 
   // False: the elements are to be written one by one, which finds the one that does not match.
   static bool WriteFast(const Part& part, const std::byte* at, const Row& row) {
+    if (part.bytes) return part.writer->WriteBytes(reinterpret_cast<const uint8_t*>(at), row);
     if (!part.floats) return false;
     float* const out = row.features + part.first;
     return part.copied ? CopyFloats(at, part.count, out)
@@ -185,16 +168,17 @@ class TensorDecoder final : public Decoder {
 
   static Misfit WriteEach(const Part& part, const std::byte* at, const Row& row) {
     char buffer[24];
-    for (size_t i = 0; i < part.count; ++i, at += SizeOf(part.element)) {
+    const ElementType& type = TypeOf(part.element);
+    for (size_t i = 0; i < part.count; ++i, at += type.size) {
       const Row place{row.features + i * part.step, row.labels, row.truth};
       if (!part.writer->takes_number()) {
         const std::string_view text = SpellingOfElement(part.element, at, buffer);
         if (!part.writer->WriteText(text, place)) return part.writer->Reason(text);
         continue;
       }
-      const double x = NumberOfElement(part.element, at);
+      const double x = type.load(at);
       if (part.writer->WriteNumber(x, place)) continue;
-      return part.writer->Reason(x) + (part.count > 1 ? ", element " + std::to_string(i) : "");
+      return part.writer->Reason(x) + (part.count > 1 ? StrCat(", element ", i) : "");
     }
     return {};
   }
@@ -204,36 +188,7 @@ class TensorDecoder final : public Decoder {
   size_t bytes_ = 0;
 };
 
-uint32_t WidthFrom(const Config& config) {
-  if (!config.Has("shape")) return static_cast<uint32_t>(config.Integer("width", 1, 1, Schema::kMaxFeatures));
-  const Config shape = config.At("shape");
-  if (config.Has("width")) shape.Fail("a field has a shape or a width");
-  if (!shape.IsList() || shape.size() == 0) shape.Fail("a shape is a list of sizes, such as [28, 28]");
-  int64_t width = 1;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    const int64_t size = shape[i].Integer();
-    if (size < 1 || size > Schema::kMaxFeatures / width)
-      shape.Fail("a shape has 1 to " + std::to_string(Schema::kMaxFeatures) + " elements");
-    width *= size;
-  }
-  return static_cast<uint32_t>(width);
-}
-
 }  // namespace
-
-void ReadTensor(const Config& config, Field* field) {
-  const Config dtype = config.At("dtype");
-  field->element = fields::FromWord<Element>(dtype, "dtype");
-  field->width = WidthFrom(config);
-  if (field->role == Role::kIgnore) return;
-  const bool single = field->role != Role::kFeature || field->type == Field::Type::kCategory;
-  if (single && field->width > 1) {
-    config.Fail("'" + field->name + "' has " + std::to_string(field->width) +
-                " elements; only features of type number or id have more than one");
-  }
-  if (field->type == Field::Type::kCategory && IsReal(field->element))
-    dtype.Fail("a category is a whole number; '" + field->name + "' is " + dtype.String());
-}
 
 std::unique_ptr<Decoder> MakeTensorDecoder(const Schema& schema) {
   return std::make_unique<TensorDecoder>(schema);

@@ -8,7 +8,7 @@
 #include "base/exit_status.h"
 #include "base/json/text.h"
 #include "base/text.h"
-#include "job/trained_model.h"
+#include "job/model.h"
 
 namespace leat::launcher {
 

@@ -9,7 +9,7 @@
 #include "base/testing.h"
 #include "net/transports.h"
 #include "run/roles/feed/feed_thread.h"
-#include "stream/identity.h"
+#include "stream/files.h"
 
 namespace leat::roles {
 namespace {
@@ -33,7 +33,7 @@ class ModelFilesTest : public ::testing::Test {
   void SetUp() override {
     Write(here_.path() + "/net.onnx", kContent);
     asset_ = {.path = "net.onnx",
-              .identity = stream::ToString(stream::IdentityOf(AsBytes(kContent))),
+              .identity = stream::ToString(*stream::IdentifyFile(here_.path() + "/net.onnx")),
               .file = there_.path() + "/net.onnx"};
     feed_ = Serve(here_.path() + "/net.onnx");
   }

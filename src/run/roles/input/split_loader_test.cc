@@ -10,7 +10,7 @@
 #include "base/rng.h"
 #include "base/testing.h"
 #include "net/testing.h"
-#include "stream/memory_source.h"
+#include "stream/source.h"
 
 namespace leat::roles {
 namespace {

@@ -18,7 +18,7 @@
 #include "job/job.h"
 #include "protocol/messages_control.h"
 #include "protocol/predictions/publisher.h"
-#include "stream/topic_transactions.h"
+#include "stream/topic_writer.h"
 
 namespace leat::roles {
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "job/share_layout.h"
+#include "job/model.h"
 #include "net/same_host/shared_memory.h"
 #include "run/roles/role.h"
 
