@@ -15,7 +15,7 @@
 #include "base/json/text.h"
 #include "base/processors.h"
 #include "base/text.h"
-#include "lab/sim/fault_job.h"
+#include "lab/sim/swarm.h"
 #include "lab/soak/seed_pool.h"
 #include "show/report/grouped.h"
 

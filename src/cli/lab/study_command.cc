@@ -23,7 +23,7 @@
 #include "job/job.h"
 #include "lab/hosts/hosts.h"
 #include "lab/sim/events/distribution.h"
-#include "lab/study/advice.h"
+#include "lab/study/analysis.h"
 #include "lab/study/calibrate.h"
 #include "lab/study/grid/report.h"
 #include "lab/study/grid/run_study.h"

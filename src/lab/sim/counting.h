@@ -12,7 +12,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "lab/sim/cluster/cluster.h"
 #include "lab/sim/workload.h"

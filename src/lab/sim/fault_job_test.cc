@@ -1,4 +1,4 @@
-#include "lab/sim/fault_job.h"
+#include "lab/sim/swarm.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// A small job of the counting model with random faults.
+// Small jobs of the counting model with random faults; what `leat simulate --faults` runs.
 //
 // The mixture of faults is drawn from the seed, because many bugs do not appear under the average mixture
 // (swarm testing, Groce et al. 2012).
@@ -43,21 +43,32 @@ ClusterResult RunSwarm(const SwarmJob& job, ClusterOptions options, Hooks hooks 
 // Runs the job and checks that every event was counted exactly once; `error` is empty if so.
 ClusterResult RunSwarm(const SwarmJob& job);
 
-// A job whose coordinators have directories of their own, checked in the same way.
-struct StandbyJob {
-  uint64_t seed = 1;
-  protocol::StrategyConfig strategy;
-  uint64_t standbys = 1;
-  uint32_t replicas = 1;   // see SwarmJob
-  bool paused = false;     // see SwarmJob
-  bool only_kill = false;  // the active coordinator dies once, for good, and nothing else goes wrong
-  uint32_t followers = 0;  // members that follow the parameters
-};
-ClusterResult RunWithStandbys(const StandbyJob& job);
+// Runs any job of the counting model, and checks it in the same way.
+ClusterResult RunCounting(const ClusterOptions& options, Hooks hooks = {});
 
-// A job with lanes: auto, checked in the same way. A worker is stopped, and out of reach of the coordinator.
-// It is evicted, and rounds of which it has leases are made anew with fewer lanes, and with as many as before
-// when another worker joins. Then it continues with its leases.
-ClusterResult RunWithEvictedWorker(uint64_t seed);
+// A random job that a seed draws: with the strategy, the members and the stream, and with the kinds of faults
+// that it meets and how often. Each property is a row of a table in swarm.cc, and is drawn from numbers of
+// its own, so that a new row changes nothing else of a seed.
+struct FaultJob {
+  SwarmJob job;
+  ClusterOptions options;
+  // Describes the job in a line: "sync with 4 lanes, 3 servers, 2 workers, …".
+  std::string Describe() const;
+};
+
+// A pure function of the seed.
+FaultJob DrawFaultJob(uint64_t seed);
+
+struct FaultOutcome {
+  std::string error;  // empty: every event was counted once, and no invariant was violated
+  // Events that some slice lacks, or has too often. A job that ends early, because another invariant is
+  // violated, has neither.
+  uint64_t lost = 0, twice = 0;
+  ClusterResult result;
+  // Digest of everything that the run has counted: two runs of a seed have the same.
+  uint64_t digest = 0;
+};
+
+FaultOutcome RunFaultJob(uint64_t seed, Hooks hooks = {});
 
 }  // namespace leat::sim

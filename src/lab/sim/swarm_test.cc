@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/testing.h"
+#include "lab/sim/testing.h"
 
 namespace leat::sim {
 namespace {

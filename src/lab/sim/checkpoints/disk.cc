@@ -1,9 +1,7 @@
 #include "lab/sim/checkpoints/disk.h"
 
-#include <algorithm>
 #include <cstring>
 #include <iterator>
-#include <utility>
 
 #include "protocol/guards.h"
 
@@ -11,16 +9,13 @@ namespace leat::sim {
 
 using namespace protocol;
 
-namespace {
-
-Slice CopyOfSlice(const Slice& slice) {
+Slice CopyOf(const Slice& slice) {
   Slice copy = slice;
+  if (!slice.memory) return copy;
   copy.memory = Buffer(slice.memory.size());
-  if (slice.memory) std::memcpy(copy.memory.data(), slice.memory.data(), slice.memory.size());
+  std::memcpy(copy.memory.data(), slice.memory.data(), slice.memory.size());
   return copy;
 }
-
-}  // namespace
 
 uint64_t Disk::Claim() {
   std::erase_if(files_, [this](const auto& entry) {
@@ -148,7 +143,7 @@ void Disk::Write(const std::string& directory, const std::string& file, const Sh
   if (!files_.contains(directory)) return;
   Shard& written = files_[directory][file];
   written.clear();
-  for (const auto& slice : shard) written.push_back(std::make_shared<const Slice>(CopyOfSlice(*slice)));
+  for (const auto& slice : shard) written.push_back(std::make_shared<const Slice>(CopyOf(*slice)));
 }
 
 Result<Slice> Disk::Read(const std::string& directory, const std::string& file, SliceId slice) const {
@@ -158,7 +153,7 @@ Result<Slice> Disk::Read(const std::string& directory, const std::string& file, 
   const auto shard = there->second.find(file);
   if (shard == there->second.end()) return Status(Code::kNotFound, "no file " + file);
   for (const auto& saved : shard->second) {
-    if (saved->id == slice) return CopyOfSlice(*saved);
+    if (saved->id == slice) return CopyOf(*saved);
   }
   return Status(Code::kNotFound, "slice " + ToString(slice) + " is not in " + file);
 }

@@ -14,6 +14,9 @@
 
 namespace leat::sim {
 
+// A slice with memory of its own.
+protocol::Slice CopyOf(const protocol::Slice& slice);
+
 class Disk {
  public:
   using Shard = std::vector<std::shared_ptr<const protocol::Slice>>;

@@ -1,11 +1,13 @@
-// Faults of a virtual cluster: random ones, planned ones, and deaths at named points.
+// Faults of a virtual cluster: random ones, planned ones, and deaths at named points; and outages, in which
+// processes stop for a while, or networks lose everything.
 //
 // A fault is drawn from the run's random numbers, so the order of the draws here is part of every seed's
-// result. Faults end with Faults::until.
+// result. Faults end with Faults::until. A cut ends by itself; the concerns that send ask here whether their
+// messages pass.
 #pragma once
 
-#include <cstdint>
-#include <memory>
+#include <map>
+#include <utility>
 
 #include "lab/sim/members/role_process.h"
 #include "lab/sim/succession/coordinator_processes.h"
@@ -32,7 +34,16 @@ class FaultInjector : Concern {
   // some time.
   void TroubleCoordinator();
 
-  const FaultCounts& counts() const { return counts_; }
+  // ---- outages
+  Duration DrawPause();
+  void Pause(Process* process, Duration lasts);
+  bool AnyCut() const { return !cut_until_.empty(); }
+  // Whether the network between the two is cut.
+  bool IsCut(NodeId worker, NodeId server) const;
+  // Whether messages between the two are lost, because one of them is isolated. Either may be null.
+  bool Isolated(const RoleProcess* a, const RoleProcess* b) const {
+    return result_.isolations > 0 && (IsIsolated(a) || IsIsolated(b));
+  }
 
  private:
   void InjectFault();
@@ -50,8 +61,18 @@ class FaultInjector : Concern {
   void Replace();
   // Starts one more process of a role.
   void StartOne(protocol::Role role, bool standby);
+  // As Pause, and tell the hook.
+  void PauseRole(RoleProcess* p, Duration lasts);
+  void PauseCoordinator(Duration lasts);
+  // Cuts a process off from all coordinators.
+  void CutOff(RoleProcess* p, Duration lasts);
+  // Cuts the network between the two, in both directions.
+  void CutPair(const RoleProcess& worker, const RoleProcess& server, Duration lasts);
+  // Cuts a process off from all others.
+  void Isolate(RoleProcess* p, Duration lasts);
+  bool IsIsolated(const RoleProcess* p) const { return p != nullptr && now() < p->isolated_until; }
 
-  FaultCounts counts_;
+  std::map<std::pair<NodeId, NodeId>, Time> cut_until_;  // by worker and server
 };
 
 }  // namespace leat::sim

@@ -55,7 +55,7 @@ void SplitInputs::OnChunkArrives(uint32_t index) {
   const Chunk& chunk = chunks_[index];
   RoleProcess* const p = processes_[chunk.slot].get();
   if (p == nullptr || p->incarnation != chunk.incarnation) return chunks_.Free(index);
-  const Time there = all_.links.Comes(p, chunk.bytes, chunk.last_byte, Route::kLink);
+  const Time there = all_.machines.Comes(p, chunk.bytes, chunk.last_byte, Route::kLink);
   // The source sends on while this part arrives.
   if (p->input.unrequested > 0) RequestChunk(p);
   queue_.At(there, kChunkDelivered, index);
@@ -76,7 +76,7 @@ void SplitInputs::Decode(const ProcessPtr& p) {
   decodings_[index] = {p->slot, p->incarnation};
   const double events = static_cast<double>(p->input.waiting.front().events);
   const Duration takes = FromSeconds(options_.input.decode * events / p->speed);
-  if (all_.cores.Of(*p) != nullptr) return all_.cores.Begin(*p, HostCores::kDecodes + index, takes, 1);
+  if (all_.machines.Of(*p) != nullptr) return all_.machines.Begin(*p, Machines::kDecodes + index, takes, 1);
   ScheduleIn(p, takes, [this, index] { OnDecoded(index); });
 }
 
@@ -96,9 +96,9 @@ void SplitInputs::OnReady(const ProcessPtr& p, uint64_t lease) {
   const bool unreadable = Chance(options_.faults.split_unreadable);
   if (p->group_member) {
     if (unreadable) return all_.groups.ReadAgain(p, lease);
-    return all_.executor.Execute(p, p->group_member->machine->OnSplitReady(lease));
+    return all_.members.ExecuteAll(p, p->group_member->machine->OnSplitReady(lease));
   }
-  all_.executor.Execute(
+  all_.members.ExecuteAll(
       p, unreadable ? p->worker->OnSplitFailed(now(), lease) : p->worker->OnSplitReady(now(), lease));
 }
 

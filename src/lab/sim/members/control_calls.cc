@@ -18,7 +18,7 @@ constexpr Duration kLateRequest = std::chrono::seconds(5);
 
 void ControlCalls::Call(const std::shared_ptr<Process>& from, ControlRequest request,
                         std::function<void(std::optional<ControlReply>)> answer) {
-  ++world_.messages;
+  ++result_.messages;
   const Duration least = options_.worker_link.latency;
   auto answered = std::make_shared<bool>(false);
   const uint32_t address = from->contact;
@@ -43,9 +43,9 @@ void ControlCalls::Call(const std::shared_ptr<Process>& from, ControlRequest req
   if (Chance(options_.faults.lost) || cut()) return;
   queue_.After(Latency(least), [this, least, address, cut, request = std::move(request), once] {
     const auto c = all_.coordinators.At(address);
-    if (const auto s = all_.standbys.At(address); s && s->alive) {
+    if (const auto s = all_.hosts.StandbyAt(address); s && s->alive) {
       return ScheduleIn(s, Duration(0), [this, s, least, cut, request, once] {
-        ControlReply reply = all_.standbys.Answer(s, request);
+        ControlReply reply = all_.hosts.Answer(s, request);
         if (!Chance(options_.faults.lost) && !cut()) once(Latency(least), std::move(reply));
       });
     }
@@ -53,7 +53,7 @@ void ControlCalls::Call(const std::shared_ptr<Process>& from, ControlRequest req
     ScheduleIn(c, Duration(0), [this, least, c, cut, request = ControlRequest(request), once]() mutable {
       const uint64_t call = ++last_call_;
       c->calls[call] = [this, least, cut, once](ControlReply reply) {
-        ++world_.messages;
+        ++result_.messages;
         const bool lost = Chance(options_.faults.lost) || cut();
         if (!lost) once(Latency(least), std::move(reply));
       };
@@ -64,27 +64,27 @@ void ControlCalls::Call(const std::shared_ptr<Process>& from, ControlRequest req
 
 // ---- commands
 
-void AdminCommands::Tell(const AdminRequest& command) {
-  all_.calls.Call(Admin(), command, [](const auto&) {});
+void ControlCalls::Tell(const AdminRequest& command) {
+  Call(Admin(), command, [](const auto&) {});
 }
 
-void AdminCommands::Repeat(AdminRequest::Kind kind, std::function<void()> then) {
-  all_.calls.Call(Admin(), AdminRequest{.kind = kind},
-                  [this, kind, then = std::move(then)](const std::optional<ControlReply>& reply) {
-                    if (reply) return then();  // also if the job is ending
-                    queue_.After(std::chrono::milliseconds(100), [this, kind, then] { Repeat(kind, then); });
-                  });
+void ControlCalls::Repeat(AdminRequest::Kind kind, std::function<void()> then) {
+  Call(Admin(), AdminRequest{.kind = kind},
+       [this, kind, then = std::move(then)](const std::optional<ControlReply>& reply) {
+         if (reply) return then();  // also if the job is ending
+         queue_.After(std::chrono::milliseconds(100), [this, kind, then] { Repeat(kind, then); });
+       });
 }
 
-void AdminCommands::PauseJob(Duration lasts) {
-  ++job_pauses_;
+void ControlCalls::PauseJob(Duration lasts) {
+  ++result_.job_pauses;
   Repeat(AdminRequest::Kind::kPause, [this, lasts] {
     for (const Duration after : {lasts, lasts + kLateRequest})
       queue_.After(after, [this] { Repeat(AdminRequest::Kind::kContinue, [] {}); });
   });
 }
 
-std::shared_ptr<Process> AdminCommands::Admin() const {
+std::shared_ptr<Process> ControlCalls::Admin() const {
   auto admin = std::make_shared<Process>();
   admin->contact = all_.coordinators.newest()->address;
   return admin;

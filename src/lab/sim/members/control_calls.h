@@ -20,28 +20,18 @@ class ControlCalls : Concern {
   void Call(const std::shared_ptr<Process>& from, protocol::ControlRequest request,
             std::function<void(std::optional<protocol::ControlReply>)> answer);
 
- private:
-  uint64_t last_call_ = 0;
-};
-
-// Commands of a person, who repeats them until they are answered.
-class AdminCommands : Concern {
- public:
-  using Concern::Concern;
-
+  // ---- a person's commands
   // Sends a command once.
   void Tell(const protocol::AdminRequest& command);
-  // Pauses the job, and continues it after a while.
+  // Pauses the job, and continues it after a while. The person repeats both commands until they are answered.
   void PauseJob(Duration lasts);
-
-  uint64_t job_pauses() const { return job_pauses_; }
 
  private:
   void Repeat(protocol::AdminRequest::Kind kind, std::function<void()> then);
   // A process that calls the newest coordinator.
   std::shared_ptr<Process> Admin() const;
 
-  uint64_t job_pauses_ = 0;
+  uint64_t last_call_ = 0;
 };
 
 }  // namespace leat::sim

@@ -13,8 +13,7 @@
 #include <vector>
 
 #include "base/testing.h"
-#include "lab/sim/fault_job.h"
-#include "lab/sim/swarm.h"
+#include "lab/sim/testing.h"
 #include "protocol/guards.h"
 
 namespace leat::sim {

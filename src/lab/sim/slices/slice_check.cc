@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 
 #include "lab/sim/cluster/concerns.h"
 
@@ -10,11 +9,11 @@ namespace leat::sim {
 
 using namespace protocol;
 
-void PushCheck::OnLoaded(SliceId slice, Incarnation incarnation, std::vector<PartitionLedger> ledger) {
+void SliceCheck::OnLoaded(SliceId slice, Incarnation incarnation, std::vector<PartitionLedger> ledger) {
   applied_[{slice, incarnation}].loaded = std::move(ledger);
 }
 
-void PushCheck::CheckApplied(const PushRequest& request, const std::vector<SliceReply>& replies) {
+void SliceCheck::CheckApplied(const PushRequest& request, const std::vector<SliceReply>& replies) {
   if (options_.strategy.stepped()) return;
   for (const SliceReply& reply : replies) {
     if (reply.outcome != SliceOutcome::kApplied) continue;
@@ -26,15 +25,15 @@ void PushCheck::CheckApplied(const PushRequest& request, const std::vector<Slice
       Violate(Invariant::kPushAppliedOnce, NameOf(reply.slice) + ", partition " +
                                                std::to_string(cut.partition) + " " + NameOf(cut.begin) +
                                                " run " + std::to_string(request.run));
-      world_.violation->twice = std::max(world_.violation->twice, cut.EventsOf(request.run));
+      result_.violation->twice = std::max(result_.violation->twice, cut.EventsOf(request.run));
       return;
     }
   }
 }
 
-std::vector<SliceRef> VersionsOf(const World& world, const RoleProcess& server) {
+std::vector<SliceRef> SliceCheck::VersionsOf(const RoleProcess& server) const {
   std::vector<SliceRef> all;
-  for (uint32_t i = 0; i < world.slice_ranges.size(); ++i) {
+  for (uint32_t i = 0; i < world_.slice_ranges.size(); ++i) {
     if (const auto at = server.server->VersionOf(SliceId(i))) all.push_back(*at);
   }
   return all;
@@ -42,7 +41,7 @@ std::vector<SliceRef> VersionsOf(const World& world, const RoleProcess& server) 
 
 void SliceCheck::CheckWriter(const RoleProcess& p, const std::vector<SliceRef>& before) {
   // A push neither adds slices nor removes them.
-  const std::vector<SliceRef> after = VersionsOf(world_, p);
+  const std::vector<SliceRef> after = VersionsOf(p);
   for (size_t i = 0; i < before.size(); ++i) {
     if (after[i].version == before[i].version) continue;
     const auto [reached, fresh] =
@@ -58,14 +57,14 @@ void SliceCheck::CheckWriter(const RoleProcess& p, const std::vector<SliceRef>& 
 }
 
 SliceCheck::Before SliceCheck::SlicesOf(const RoleProcess& p) const {
-  Before before{VersionsOf(world_, p), std::vector<bool>(world_.slice_ranges.size())};
+  Before before{VersionsOf(p), std::vector<bool>(world_.slice_ranges.size())};
   for (uint32_t i = 0; i < before.replicas.size(); ++i) before.replicas[i] = p.server->HasReplica(SliceId(i));
   return before;
 }
 
 void SliceCheck::CheckTold(const RoleProcess& p, const PushRequest& request, const PushReply& reply) {
   if (reply.evicted || request.disposition == Disposition::kPull) return;
-  all_.push_check.CheckApplied(request, reply.slices);
+  CheckApplied(request, reply.slices);
   for (const SliceReply& slice : reply.slices) {
     if (slice.outcome != SliceOutcome::kApplied && slice.outcome != SliceOutcome::kDuplicate) continue;
     told_[{slice.slice, slice.incarnation}].push_back({request.cut, request.run});
@@ -88,12 +87,12 @@ void SliceCheck::CheckTold(const RoleProcess& p, const PushRequest& request, con
 }
 
 void SliceCheck::CheckTakenOver(const RoleProcess& p, const Before& before) {
-  for (const SliceRef& held : VersionsOf(world_, p)) {
+  for (const SliceRef& held : VersionsOf(p)) {
     const bool had = std::ranges::any_of(before.versions, [&](const SliceRef& ref) {
       return ref.slice == held.slice && ref.incarnation == held.incarnation;
     });
     if (had) continue;
-    if (before.replicas[held.slice.value]) ++promotions_;
+    if (before.replicas[held.slice.value]) ++result_.promotions;
     const auto runs = told_.find({held.slice, held.incarnation});
     if (runs == told_.end()) continue;
     const Slice* const slice = p.server->Find(held.slice);

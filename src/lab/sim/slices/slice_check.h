@@ -1,6 +1,7 @@
 // Invariants of slices and of the pushes to them: an incarnation of a slice is updated on one server at a
-// time, from where another has left it (kSlicesOneWriter), and a run that a worker was told to be on a slice
-// stays there through any failover of its replicas (kSlicesTold).
+// time, from where another has left it (kSlicesOneWriter), a run that a worker was told to be on a slice
+// stays there through any failover of its replicas (kSlicesTold), and without steps no run is applied twice
+// to a slice (kPushAppliedOnce).
 #pragma once
 
 #include <map>
@@ -16,8 +17,7 @@
 
 namespace leat::sim {
 
-// Pushes: without steps, no run is applied twice to a slice (kPushAppliedOnce).
-class PushCheck : Concern {
+class SliceCheck : Concern {
  public:
   using Concern::Concern;
 
@@ -25,24 +25,8 @@ class PushCheck : Concern {
   void OnLoaded(SliceId slice, Incarnation incarnation, std::vector<protocol::PartitionLedger> ledger);
   void CheckApplied(const protocol::PushRequest& request, const std::vector<protocol::SliceReply>& replies);
 
- private:
-  // The runs applied to one slice in one incarnation, by its server's replies.
-  struct Applied {
-    std::vector<protocol::PartitionLedger>
-        loaded;  // from the checkpoint that this incarnation was restored from
-    std::set<std::tuple<uint32_t, protocol::Position, uint32_t>> runs;  // partition, begin of the cut, run
-  };
-
-  std::map<std::pair<SliceId, Incarnation>, Applied> applied_;
-};
-
-// The versions of a server's slices.
-std::vector<protocol::SliceRef> VersionsOf(const World& world, const RoleProcess& server);
-
-class SliceCheck : Concern {
- public:
-  using Concern::Concern;
-
+  // The versions of a server's slices.
+  std::vector<protocol::SliceRef> VersionsOf(const RoleProcess& server) const;
   // `before`: the versions of the server's slices before a push.
   void CheckWriter(const RoleProcess& p, const std::vector<protocol::SliceRef>& before);
   // The slices of a server, before a reply by which it may become the server of more.
@@ -56,18 +40,21 @@ class SliceCheck : Concern {
   void CheckTold(const RoleProcess& p, const protocol::PushRequest& request,
                  const protocol::PushReply& reply);
 
-  // Replicas that have taken the place of a slice.
-  uint64_t promotions() const { return promotions_; }
-
  private:
+  using SliceKey = std::pair<SliceId, Incarnation>;
+  // The runs applied to one slice in one incarnation, by its server's replies.
+  struct Applied {
+    std::vector<protocol::PartitionLedger> loaded;  // from the checkpoint that it was restored from
+    std::set<std::tuple<uint32_t, protocol::Position, uint32_t>> runs;  // partition, begin of the cut, run
+  };
   struct ToldRun {
     protocol::Cut cut;
     uint32_t run = 0;
   };
 
-  std::map<std::pair<SliceId, Incarnation>, uint64_t> versions_;  // reached by an update, on any server
-  std::map<std::pair<SliceId, Incarnation>, std::vector<ToldRun>> told_;
-  uint64_t promotions_ = 0;
+  std::map<SliceKey, Applied> applied_;
+  std::map<SliceKey, uint64_t> versions_;  // reached by an update, on any server
+  std::map<SliceKey, std::vector<ToldRun>> told_;
 };
 
 }  // namespace leat::sim

@@ -1,4 +1,7 @@
-// Coordinators on hosts of their own, each with its own directory.
+// Coordinators on hosts of their own, each with its own directory: an active one and standbys.
+//
+// A standby copies the journal and the checkpoints of the coordinator that it takes for the active one, and
+// stands for election when that is silent. It may win only with a directory that was complete at some time.
 //
 // A coordinator acts on a record, and on whatever follows it, once its standbys have agreed to it. Invariant
 // (kSuccessionOneCoordinator): no coordinator acts on a record after one of a later term, which lacks it, has
@@ -9,11 +12,14 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <vector>
 
 #include "lab/sim/succession/coordinator_processes.h"
 #include "protocol/coordinator/coordinator.h"
+#include "protocol/succession/candidate.h"
+#include "protocol/succession/followed_journal.h"
 
 namespace leat::sim {
 
@@ -25,27 +31,28 @@ struct OwnDirectory {
   std::map<uint64_t, protocol::Manifest> manifests;
 };
 
-// The number by which a member and another coordinator know the directory at this address.
-constexpr uint64_t DirectoryNumber(uint32_t address) {
-  return 100 + address;
-}
-// A silent coordinator is replaced after this time; a silent standby is dropped after twice that.
-constexpr Duration kCoordinatorSilence = std::chrono::seconds(1);
+struct StandbyProcess : Process {
+  uint32_t address = 0;
+  std::optional<protocol::FollowedJournal> journal;
+  std::optional<protocol::Electorate> electorate;
+  std::optional<protocol::Candidate> candidate;  // while it stands for election
+  bool complete = false;                         // it has been in the set
+  Time heard{0};                                 // an answer of the coordinator
+  bool copying = false;
+};
+
+using StandbyPtr = std::shared_ptr<StandbyProcess>;
 
 class CoordinatorHosts : Concern {
  public:
   using Concern::Concern;
 
-  OwnDirectory& directory(uint32_t address) { return directories_[address]; }
-  const protocol::JournalRecord& record(uint64_t number) const { return records_[number]; }
   // The highest term whose coordinator has acted on a record.
   uint64_t acted_term() const { return acted_term_; }
 
   void StartAll();
   // The process at this address starts: what it is depends on its directory.
   void StartAt(uint32_t address);
-  // `electors`: of a coordinator that was elected, those that it knows to be agreed.
-  void StartElected(uint32_t address, uint64_t term, const std::vector<NodeId>& electors);
   // The coordinator or standby at this address; null if there is none.
   std::shared_ptr<Process> ProcessAt(uint32_t address) const;
   // It dies, and starts again after a while.
@@ -62,23 +69,31 @@ class CoordinatorHosts : Concern {
   void AddCoordinators(CoordinatorProcess* c, uint64_t call, protocol::ControlReply* reply);
   void CommitManifest(const CoordinatorProcess& c, const protocol::Manifest& manifest);
 
-  uint64_t restarts() const { return restarts_; }
-  uint64_t elections() const { return elections_; }
-  uint64_t sets() const { return sets_; }
+  // ---- standbys
+  const StandbyPtr& StandbyAt(uint32_t address) const { return standbys_[address]; }
+  protocol::ControlReply Answer(const StandbyPtr& s, const protocol::ControlRequest& request);
 
  private:
+  // `electors`: of a coordinator that was elected, those that it knows to be agreed.
+  void StartElected(uint32_t address, uint64_t term, const std::vector<NodeId>& electors);
   void Append(const CoordinatorPtr& c, protocol::JournalRecord record);
   void ActOn(const CoordinatorProcess& c, uint64_t number);
   // Executes agreed actions.
   void Flush(const CoordinatorPtr& c);
+  void StartStandby(uint32_t address);
+  // The standby at an address ends, if there is one.
+  void StopStandby(uint32_t address);
+  void CopyJournal(const StandbyPtr& s);
+  void OnJournalReply(const StandbyPtr& s, const protocol::FollowReply& reply);
+  void CopyCheckpoint(const StandbyPtr& s, const protocol::FollowReply& reply);
+  void OnMissed(const StandbyPtr& s);
+  void WatchElection(const StandbyPtr& s);
 
   std::array<OwnDirectory, kAddresses> directories_;
   std::vector<protocol::JournalRecord> records_;  // records of all journals, by number
   std::set<uint64_t> acted_on_;                   // numbers of records
   uint64_t acted_term_ = 0;
-  uint64_t restarts_ = 0;   // coordinators and standbys that died and start again
-  uint64_t elections_ = 0;  // coordinators that the members have elected
-  uint64_t sets_ = 0;       // sets of coordinators that a majority of the members has learned
+  std::array<StandbyPtr, kAddresses> standbys_;  // by address
 };
 
 }  // namespace leat::sim

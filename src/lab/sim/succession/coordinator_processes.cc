@@ -82,7 +82,7 @@ void CoordinatorProcesses::Kill() {
 void CoordinatorProcesses::Kill(Duration absent, uint32_t next_address) {
   const auto dead = newest_;
   dead->alive = false;
-  ++counts_.restarts;
+  ++result_.restarts;
   world_.TellFault("kill, started again after " + std::to_string(Seconds(absent)) + " s");
   queue_.After(absent, [this, dead, next_address] {
     if (newest_ == dead) Start(next_address, true);
@@ -204,12 +204,12 @@ void CoordinatorProcesses::ExecuteAppend(const CoordinatorPtr& c, const JournalR
 
 void CoordinatorProcesses::OnRecord(const JournalRecord& record) {
   if (const auto* set = std::get_if<LanesSet>(&record)) {
-    ++lease_counts_.lane_changes;
+    ++result_.lane_changes;
     world_.workload.OnLanes(*set);
   }
-  if (std::holds_alternative<RateRaised>(record)) ++lease_counts_.raises;
+  if (std::holds_alternative<RateRaised>(record)) ++result_.raises;
   if (const auto* marked = std::get_if<LabelsMarked>(&record)) {
-    lease_counts_.marks += marked->marks.size();
+    result_.marks += marked->marks.size();
     if (options_.check) all_.lease_check.OnLabels(*marked);
   }
 }
@@ -218,7 +218,7 @@ void CoordinatorProcesses::ExecuteEnd(const CoordinatorPtr& c, const JobEnded& e
   c->ended = true;
   if (ended.status.code() == Code::kStale || c != newest_) {
     c->alive = false;
-    ++counts_.replaced;
+    ++result_.replaced;
     if (c->own) return all_.hosts.StartAt(c->address);
     if (c == newest_)
       Violate(Invariant::kSuccessionOneCoordinator, "the newest coordinator was told that it is replaced");
@@ -226,16 +226,16 @@ void CoordinatorProcesses::ExecuteEnd(const CoordinatorPtr& c, const JobEnded& e
   }
   if (!c->own) all_.disk.Append(c->term, ended.left);
   const CoordinatorStatus status = c->machine->status();
-  lease_counts_.regranted_leases += status.regranted_leases;
-  lease_counts_.overdue_leases += status.overdue_leases;
-  replicated_ = status.replicated;
+  result_.regranted_leases += status.regranted_leases;
+  result_.overdue_leases += status.overdue_leases;
+  result_.replicated = status.replicated;
   const Faults& faults = options_.faults;
   const bool fault_free =
       now() > faults.until + std::max(faults.longest_pause, faults.longest_cut) + std::chrono::seconds(15);
   // A stop may give up its final checkpoint, but only for lack of time, and only under faults.
   if (!ended.status.ok() &&
       (!options_.resume || ended.status.code() != Code::kFailedPrecondition || fault_free)) {
-    failure_ = ended.status;
+    result_.failure = ended.status;
     return Violate(Invariant::kJobEnds, "the job ended with " + ended.status.ToString());
   }
   EndJob(ended.status);
@@ -249,7 +249,7 @@ void CoordinatorProcesses::EndJob(const Status& status) {
   if (!options_.resume || !options_.resume(&options_.servers, &options_.cuts)) {
     return Violate(Invariant::kJobEnds, "the job has ended before the stream: " + status.ToString());
   }
-  ++counts_.resumes;
+  ++result_.resumes;
   ResumeJob();
 }
 

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "lab/sim/leases/labels.h"
+#include "lab/sim/leases/lease_check.h"
 #include "lab/sim/members/role_process.h"
 #include "protocol/coordinator/coordinator.h"
 #include "protocol/succession/replication.h"
@@ -88,11 +88,6 @@ class CoordinatorProcesses : Concern {
   // Checks that a member does not follow a coordinator of an earlier term than before.
   void CheckTerm(uint64_t before, uint64_t now);
 
-  const LeaseCounts& lease_counts() const { return lease_counts_; }
-  const SuccessionCounts& counts() const { return counts_; }
-  uint64_t replicated() const { return replicated_; }
-  const Status& failure() const { return failure_; }
-
  private:
   void OnTick(const CoordinatorPtr& c);
   void PollStream(const CoordinatorPtr& c);
@@ -109,10 +104,6 @@ class CoordinatorProcesses : Concern {
   CoordinatorPtr newest_;
   // By address. A member that gets no answer at one calls the next.
   std::array<CoordinatorPtr, kAddresses> at_;
-  LeaseCounts lease_counts_;
-  SuccessionCounts counts_;
-  uint64_t replicated_ = 0;  // slices with a replica, when the job ended
-  Status failure_;
 };
 
 }  // namespace leat::sim

@@ -1,4 +1,4 @@
-#include "lab/sim/leases/labels.h"
+#include "lab/sim/leases/lease_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,17 +1,21 @@
 // Processes of a virtual cluster that follow the parameters: they join, and pull all slices again and again.
 //
-// Checks that the values of a completed sweep are those that the servers had when they were asked, or later
-// (kSubscribersCurrent).
+// A pull goes to a server or a member of a group; one that a server parks is answered once, or forgotten when
+// either of the two is gone. Checks that the values of a completed sweep are those that the servers had when
+// they were asked, or later (kSubscribersCurrent).
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "lab/sim/members/role_process.h"
+#include "protocol/server/server.h"
 #include "protocol/subscribers/follower.h"
 
 namespace leat::sim {
@@ -40,7 +44,7 @@ struct SubscriberProcess : Process {
 
 using SubscriberPtr = std::shared_ptr<SubscriberProcess>;
 
-class SubscriberProcesses : Concern {
+class Subscribers : Concern {
  public:
   using Concern::Concern;
 
@@ -48,14 +52,21 @@ class SubscriberProcesses : Concern {
   void StartAll();
   // Schedules random faults of subscribers.
   void InjectFaults();
-  // A server has answered a pull.
-  void OnReply(const SubscriberPtr& s, NodeId server, const protocol::PushReply& reply,
-               const std::vector<float>& values);
-  void OnFailed(const SubscriberPtr& s, NodeId server, uint64_t sequence);
 
-  const SubscriberCounts& counts() const { return counts_; }
+  // ---- parked pulls
+  // Answers one that is ready. False if the ticket is not that of a pull.
+  bool AnswerPull(const ProcessPtr& p, protocol::Server::Ready* ready);
+  // The server's process has ended, or joins again.
+  void ForgetServer(const ProcessPtr& server);
 
  private:
+  using AnswerFunction = std::function<void(protocol::PushReply reply, std::vector<float> values)>;
+  struct Pull {
+    ProcessPtr server;
+    SubscriberPtr from;
+    AnswerFunction answer;
+  };
+
   void Start();
   void Join(const SubscriberPtr& s);
   void AskToJoin(const SubscriberPtr& s);
@@ -68,10 +79,20 @@ class SubscriberProcesses : Concern {
   void Execute(const SubscriberPtr& s, const protocol::SendPush& a);
   void Execute(const SubscriberPtr& s, const protocol::BeginRound& a);
   void Execute(const SubscriberPtr& s, const protocol::CompleteRound& a);
+  // Completed values must be those that the servers had when they were asked, or later.
   void CheckCompleted(const SubscriberPtr& s);
+  // A pull has come to a server, or to a member of a group.
+  void Arrive(const ProcessPtr& p, const SubscriberPtr& from, const protocol::PushRequest& request,
+              const AnswerFunction& answer);
+  // Values in a reply, one slice after the other.
+  std::vector<float> ValuesOf(const RoleProcess& p, const protocol::PushReply& reply);
+  void OnReply(const SubscriberPtr& s, NodeId server, const protocol::PushReply& reply,
+               const std::vector<float>& values);
 
   std::vector<SubscriberPtr> subscribers_;
-  SubscriberCounts counts_;
+  std::map<uint64_t, Pull> parked_;  // by ticket
+  uint64_t last_pull_ = 0;
+  std::map<std::tuple<SliceId, Incarnation, uint64_t>, std::vector<float>> sent_;  // values, for the check
 };
 
 }  // namespace leat::sim

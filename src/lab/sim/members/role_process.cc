@@ -1,8 +1,10 @@
-#include "lab/sim/members/role_processes.h"
+#include "lab/sim/members/role_process.h"
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
+#include <span>
+#include <type_traits>
+#include <variant>
 
 #include "lab/sim/cluster/concerns.h"
 
@@ -12,8 +14,13 @@ using namespace protocol;
 
 namespace {
 
-// Minimum time between urgent heartbeats, as in the shells in roles/.
-constexpr Duration kUrgentGap = std::chrono::milliseconds(10);
+template <class A, class... As>
+constexpr bool kOneOf = (std::is_same_v<A, As> || ...);
+
+// `what` of the machine of a process.
+auto OfMachine(const RoleProcess& p, const auto& what) {
+  return p.server ? what(*p.server) : p.worker ? what(*p.worker) : what(*p.group_member->machine);
+}
 
 }  // namespace
 
@@ -25,7 +32,7 @@ void RoleProcesses::StartAll() {
 
 void RoleProcesses::Start(Role role, std::string address, bool standby, uint32_t host) {
   const ProcessPtr p = processes_.Add(role, standby, address);
-  all_.links.PutOnHost(p.get(), host);
+  all_.machines.PutOnHost(p.get(), host);
   if (Chance(options_.faults.slow_links)) {
     const double bytes_per_s = 1e4 * std::pow(20, rng_.Uniform());
     p->host->up.SetRate(bytes_per_s);
@@ -42,7 +49,7 @@ void RoleProcesses::JoinAgain(const ProcessPtr& p) {
   p->input = {};
   p->owed = Duration(0);
   all_.groups.Forget(p);
-  all_.pulls.ForgetServer(p);
+  all_.subscribers.ForgetServer(p);
   if (p->role == Role::kServer) {
     all_.servers.FreeParked(p.get());
     p->server = std::make_unique<Server>(ServerConfig{.table = options_.table,
@@ -90,8 +97,8 @@ void RoleProcesses::AskToJoin(const ProcessPtr& p, const std::function<void()>& 
   request.address = processes_.AddressOf(p->address_id);
   request.process = p->slot + 1;
   request.standby = p->standby;
-  request.place = all_.links.PlaceOf(*p);
-  request.round_trip = all_.links.RoundTripOf(*p);
+  request.place = all_.machines.PlaceOf(*p);
+  request.round_trip = all_.machines.RoundTripOf(*p);
   all_.calls.Call(p, request, [this, p, again](std::optional<ControlReply> reply) {
     const auto* joined = reply ? std::get_if<JoinReply>(&*reply) : nullptr;
     if (!joined || !joined->status.ok()) return again();
@@ -129,7 +136,7 @@ void RoleProcesses::SendHeartbeat(const ProcessPtr& p) {
     heartbeat.progress = p->progress;
     if (p->memory) p->memory->FillProgress(&heartbeat.progress);
     heartbeat.elector = p->promises.state();
-    if (!heartbeat.unreachable.empty()) ++counts_.unreachable;
+    if (!heartbeat.unreachable.empty()) ++result_.unreachable;
     request = std::move(heartbeat);
   }
   all_.calls.Call(p, std::move(request),
@@ -148,14 +155,14 @@ void RoleProcesses::OnHeartbeatReply(const ProcessPtr& p, const std::optional<Co
       SliceCheck::Before before;
       if (options_.check) before = all_.slice_check.SlicesOf(*p);
       const uint32_t incarnation = p->incarnation;
-      all_.executor.Execute(p, p->server->OnHeartbeatReply(*server));
+      ExecuteAll(p, p->server->OnHeartbeatReply(*server));
       if (options_.check && SameServer(*p, incarnation)) all_.slice_check.CheckTakenOver(*p, before);
       if (p->alive && p->server) all_.servers.Advance(p);
     } else if (const auto* worker = std::get_if<WorkerHeartbeatReply>(&*reply)) {
       if (p->worker) {
-        all_.executor.Execute(p, p->worker->OnHeartbeatReply(now(), *worker));
+        ExecuteAll(p, p->worker->OnHeartbeatReply(now(), *worker));
       } else {
-        all_.executor.Execute(p, p->group_member->machine->OnHeartbeatReply(*worker));
+        ExecuteAll(p, p->group_member->machine->OnHeartbeatReply(*worker));
       }
     }
   }
@@ -164,13 +171,11 @@ void RoleProcesses::OnHeartbeatReply(const ProcessPtr& p, const std::optional<Co
 }
 
 uint64_t RoleProcesses::TermOf(const RoleProcess& p) const {
-  return p.server ? p.server->term() : p.worker ? p.worker->term() : p.group_member->machine->term();
+  return OfMachine(p, [](const auto& machine) { return machine.term(); });
 }
 
 bool RoleProcesses::Urgent(const RoleProcess& p) const {
-  return p.worker         ? p.worker->HeartbeatUrgent()
-         : p.group_member ? p.group_member->machine->HeartbeatUrgent()
-                          : p.server->HeartbeatUrgent();
+  return OfMachine(p, [](const auto& machine) { return machine.HeartbeatUrgent(); });
 }
 
 void RoleProcesses::MaybeSendHeartbeat(const ProcessPtr& p) {
@@ -184,7 +189,7 @@ void RoleProcesses::Wake(const ProcessPtr& p) {
   if (!p->joined) return;
   if (now() < p->paused_until) return WakeAt(p, p->paused_until);
   if (p->worker) {
-    if (p->worker->next_timer() <= now()) all_.executor.Execute(p, p->worker->OnTimer(now()));
+    if (p->worker->next_timer() <= now()) ExecuteAll(p, p->worker->OnTimer(now()));
     if (!p->alive || !p->joined) return;
     if (const Time next = p->worker->next_timer(); next != Time::max())
       WakeAt(p, std::max(next, now() + kUrgentGap));
@@ -222,7 +227,7 @@ void RoleProcesses::OnExit(const ProcessPtr& p) {
     }
   }
   all_.groups.Forget(p);
-  all_.pulls.ForgetServer(p);
+  all_.subscribers.ForgetServer(p);
   all_.servers.AbandonParked(p.get());
   processes_.Remove(*p);
 }
@@ -230,8 +235,120 @@ void RoleProcesses::OnExit(const ProcessPtr& p) {
 void RoleProcesses::Execute(const ProcessPtr& p, const StopRole& a) {
   const bool leaves = p->server && p->server->leaving();
   if (a.evicted && !leaves) return JoinAgain(p);
-  if (!a.evicted && leaves) ++servers_left_;
+  if (!a.evicted && leaves) ++result_.servers_left;
   OnExit(p);
+}
+
+template <class Actions>
+void RoleProcesses::ExecuteAll(const ProcessPtr& p, const Actions& actions) {
+  const auto execute = [&]<class A>(const A& action) {
+    if constexpr (kOneOf<A, StopRole>) {
+      Execute(p, action);
+    } else if constexpr (kOneOf<A, LoadSlices, SaveShard>) {
+      all_.checkpoints.Execute(p, action);
+    } else if constexpr (kOneOf<A, PrepareSplit, DropSplit>) {
+      all_.inputs.Execute(p, action);
+    } else if constexpr (kOneOf<A, Compute>) {
+      all_.machines.Execute(p, action);
+    } else if constexpr (kOneOf<A, SendPush, Disconnect>) {
+      all_.pushes.Execute(p, action);
+    } else if constexpr (kOneOf<A, ConnectMove, SendMove, DropMove, AnswerMove, Forward, DropLink>) {
+      all_.servers.Execute(p, action);
+    } else {
+      all_.groups.Execute(p, action);
+    }
+  };
+  const uint32_t incarnation = p->incarnation;
+  for (const auto& action : actions) {
+    if (!p->alive || p->incarnation != incarnation) break;
+    std::visit(execute, action);
+  }
+  if (!p->server && p->alive && p->joined && !p->heartbeat_in_flight && Urgent(*p)) MaybeSendHeartbeat(p);
+}
+
+template void RoleProcesses::ExecuteAll(const ProcessPtr& p, const WorkerActions& actions);
+template void RoleProcesses::ExecuteAll(const ProcessPtr& p, const GroupMemberActions& actions);
+template void RoleProcesses::ExecuteAll(const ProcessPtr& p, const std::vector<ServerAction>& actions);
+template void RoleProcesses::ExecuteAll(const ProcessPtr& p, const std::vector<MoveAction>& actions);
+template void RoleProcesses::ExecuteAll(const ProcessPtr& p, const std::vector<ForwardAction>& actions);
+
+ProcessPtr ProcessTable::Add(Role role, bool standby, const std::string& address) {
+  auto p = std::make_shared<RoleProcess>();
+  p->role = role;
+  p->standby = standby;
+  p->slot = static_cast<uint32_t>(by_slot_.size());
+  p->started = role == Role::kServer ? started_servers_++ : started_workers_++;
+  // Only processes that others connect to have an address.
+  if (role == Role::kServer || !options_.strategy.on_servers()) {
+    const char* const name = role == Role::kServer ? "ps-" : "worker-";
+    p->address_id = AddressIdOf(address.empty() ? name + std::to_string(++last_address_) : address);
+    addresses_[p->address_id].slot = p->slot;
+  }
+  by_slot_.push_back(p);
+  return p;
+}
+
+void ProcessTable::Remove(const RoleProcess& p) {
+  if (Address& address = addresses_[p.address_id]; address.slot == p.slot) address.slot = kNobody;
+  by_slot_[p.slot] = nullptr;
+}
+
+std::vector<ProcessPtr> ProcessTable::All(Role role) const {
+  std::vector<ProcessPtr> all;
+  for (const ProcessPtr& p : by_slot_) {
+    if (p && p->role == role) all.push_back(p);
+  }
+  return all;
+}
+
+ProcessPtr ProcessTable::Any(Role role) {
+  const auto some = All(role);
+  return some.empty() ? nullptr : some[rng_.Below(some.size())];
+}
+
+uint32_t ProcessTable::AddressIdOf(const std::string& address) {
+  if (address.empty()) return 0;
+  const auto [at, fresh] = address_ids_.try_emplace(address, static_cast<uint32_t>(addresses_.size()));
+  if (fresh) addresses_.push_back({address});
+  return at->second;
+}
+
+uint32_t ProcessTable::FindAddress(const std::string& address) const {
+  const auto at = address_ids_.find(address);
+  return at == address_ids_.end() ? 0 : at->second;
+}
+
+bool ProcessTable::Values(std::vector<float>* values) const {
+  values->assign(world_.elements, 0);
+  std::vector<bool> there(world_.slice_ranges.size(), false);
+  const auto set = [&](uint32_t slice, std::span<const float> newest) {
+    std::ranges::copy(newest,
+                      values->begin() + static_cast<std::ptrdiff_t>(world_.slice_ranges[slice].begin));
+    there[slice] = true;
+  };
+  // All-reduce: the values of the worker that is furthest.
+  const GroupMemberParts* farthest = nullptr;
+  for (const auto& p : by_slot_) {
+    if (!p || !p->group_member || !p->group_member->parameters || !p->group_member->machine->holds())
+      continue;
+    if (farthest == nullptr ||
+        p->group_member->machine->state().header().step > farthest->machine->state().header().step)
+      farthest = p->group_member.get();
+  }
+  for (uint32_t i = 0; farthest != nullptr && i < there.size(); ++i)
+    set(i, farthest->parameters->values(SliceId(i)));
+  // A server may still have an earlier state of a slice that has moved.
+  std::vector<std::pair<Incarnation, uint64_t>> newest(there.size());
+  for (const auto& p : by_slot_) {
+    if (!p || !p->server) continue;
+    for (uint32_t i = 0; i < there.size(); ++i) {
+      const Slice* slice = p->server->Find(SliceId(i));
+      if (!slice || !slice->memory || std::pair(slice->incarnation, slice->version) < newest[i]) continue;
+      newest[i] = {slice->incarnation, slice->version};
+      set(i, slice->values());
+    }
+  }
+  return std::ranges::find(there, false) == there.end();
 }
 
 }  // namespace leat::sim

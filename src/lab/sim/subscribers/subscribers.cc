@@ -1,10 +1,11 @@
-#include "lab/sim/subscribers/subscriber_processes.h"
+#include "lab/sim/subscribers/subscribers.h"
 
 #include <algorithm>
-#include <string>
+#include <span>
 #include <utility>
 
 #include "lab/sim/cluster/concerns.h"
+#include "protocol/allreduce/pull_answer.h"
 
 namespace leat::sim {
 
@@ -12,19 +13,20 @@ using namespace protocol;
 
 namespace {
 
-constexpr Duration kUrgentSubscriberGap = std::chrono::milliseconds(10);
-
 bool Older(const SliceRef& a, const SliceRef& b) {
   return std::pair(a.incarnation, a.version) < std::pair(b.incarnation, b.version);
 }
 
+// Tickets of pulls at servers; those of pushes are smaller.
+constexpr uint64_t kFirstTicket = uint64_t{1} << 63;
+
 }  // namespace
 
-void SubscriberProcesses::StartAll() {
+void Subscribers::StartAll() {
   while (subscribers_.size() < options_.followers) Start();
 }
 
-void SubscriberProcesses::Start() {
+void Subscribers::Start() {
   auto s = std::make_shared<SubscriberProcess>();
   subscribers_.push_back(s);
   for (auto& memory : s->memories) {
@@ -34,7 +36,7 @@ void SubscriberProcesses::Start() {
   Join(s);
 }
 
-void SubscriberProcesses::Join(const SubscriberPtr& s) {
+void Subscribers::Join(const SubscriberPtr& s) {
   ++s->incarnation;
   if (s->machine) s->machine->Abort();
   s->joined = s->heartbeat_in_flight = false;
@@ -49,7 +51,7 @@ void SubscriberProcesses::Join(const SubscriberPtr& s) {
   });
 }
 
-void SubscriberProcesses::AskToJoin(const SubscriberPtr& s) {
+void Subscribers::AskToJoin(const SubscriberPtr& s) {
   JoinRequest request;
   request.role = Role::kServe;
   request.process = ~static_cast<uint64_t>(std::ranges::find(subscribers_, s) - subscribers_.begin());
@@ -64,7 +66,7 @@ void SubscriberProcesses::AskToJoin(const SubscriberPtr& s) {
   });
 }
 
-void SubscriberProcesses::SendHeartbeat(const SubscriberPtr& s) {
+void Subscribers::SendHeartbeat(const SubscriberPtr& s) {
   s->heartbeat_in_flight = true;
   s->last_heartbeat = now();
   all_.calls.Call(s, s->machine->MakeHeartbeat(),
@@ -79,12 +81,12 @@ void SubscriberProcesses::SendHeartbeat(const SubscriberPtr& s) {
                   });
 }
 
-void SubscriberProcesses::Wake(const SubscriberPtr& s) {
+void Subscribers::Wake(const SubscriberPtr& s) {
   if (!s->joined) return;
   if (s->machine->next_timer() <= now()) ExecuteAll(s, s->machine->OnTimer(now()));
   if (!s->joined) return;
   if (!s->heartbeat_in_flight) {
-    const Duration gap = s->machine->HeartbeatUrgent() ? kUrgentSubscriberGap : options_.heartbeat_interval;
+    const Duration gap = s->machine->HeartbeatUrgent() ? kUrgentGap : options_.heartbeat_interval;
     if (s->last_heartbeat + gap <= now()) return SendHeartbeat(s);
     WakeAt(s, s->last_heartbeat + gap);
   }
@@ -92,7 +94,7 @@ void SubscriberProcesses::Wake(const SubscriberPtr& s) {
     WakeAt(s, std::max(next, now() + std::chrono::milliseconds(1)));
 }
 
-void SubscriberProcesses::WakeAt(const SubscriberPtr& s, Time at) {
+void Subscribers::WakeAt(const SubscriberPtr& s, Time at) {
   if (s->wake_at <= at) return;
   s->wake_at = at;
   ScheduleIn(s, at - now(), [this, s, at] {
@@ -102,7 +104,7 @@ void SubscriberProcesses::WakeAt(const SubscriberPtr& s, Time at) {
   });
 }
 
-void SubscriberProcesses::ExecuteAll(const SubscriberPtr& s, const FollowerActions& actions) {
+void Subscribers::ExecuteAll(const SubscriberPtr& s, const FollowerActions& actions) {
   const uint32_t incarnation = s->incarnation;
   for (const FollowerAction& action : actions) {
     if (incarnation != s->incarnation || world_.done) return;
@@ -110,16 +112,21 @@ void SubscriberProcesses::ExecuteAll(const SubscriberPtr& s, const FollowerActio
   }
 }
 
-void SubscriberProcesses::Execute(const SubscriberPtr& s, const StopRole&) {
+void Subscribers::Execute(const SubscriberPtr& s, const StopRole&) {
   Join(s);
 }
 
-void SubscriberProcesses::Execute(const SubscriberPtr& s, const Disconnect& a) {
+void Subscribers::Execute(const SubscriberPtr& s, const Disconnect& a) {
   ++s->connections[a.server];
-  all_.pulls.ForgetFrom(s, a.server);
+  for (auto at = parked_.begin(); at != parked_.end();) {
+    const auto here = at++;
+    if (here->second.from != s || here->second.server->node != a.server) continue;
+    if (here->second.server->server) here->second.server->server->Forget(here->first);
+    parked_.erase(here);
+  }
 }
 
-void SubscriberProcesses::Execute(const SubscriberPtr& s, const BeginRound&) {
+void Subscribers::Execute(const SubscriberPtr& s, const BeginRound&) {
   s->filled = 1 - s->filled;
   s->placed.clear();
   const View& known = s->machine->view();
@@ -134,17 +141,16 @@ void SubscriberProcesses::Execute(const SubscriberPtr& s, const BeginRound&) {
   ExecuteAll(s, s->machine->OnRoom(now(), &s->memories[s->filled].held));
 }
 
-void SubscriberProcesses::Execute(const SubscriberPtr& s, const CompleteRound& a) {
-  ++counts_.follow_rounds;
-  if (a.changed) ++counts_.follow_changes;
-  if (s->last_asked) counts_.follow_gap = std::max(counts_.follow_gap, a.asked - *s->last_asked);
+void Subscribers::Execute(const SubscriberPtr& s, const CompleteRound& a) {
+  ++result_.follow_rounds;
+  if (a.changed) ++result_.follow_changes;
+  if (s->last_asked) result_.follow_gap = std::max(result_.follow_gap, a.asked - *s->last_asked);
   s->last_asked = a.asked;
   if (options_.check) CheckCompleted(s);
   if (world_.hooks.on_followed) world_.hooks.on_followed(now(), a.asked);
 }
 
-// Completed values must be those that the servers had when they were asked, or later.
-void SubscriberProcesses::CheckCompleted(const SubscriberPtr& s) {
+void Subscribers::CheckCompleted(const SubscriberPtr& s) {
   const auto& memory = s->memories[s->filled];
   // Updates that no worker was told of are lost with a server, and others take their place.
   const bool unique = options_.replicas < 2 || options_.strategy.stepped();
@@ -162,22 +168,14 @@ void SubscriberProcesses::CheckCompleted(const SubscriberPtr& s) {
     if (world_.modelled || !unique) continue;
     const ElementRange& range = world_.slice_ranges[i];
     const auto values = std::span(memory.values).subspan(range.begin, range.elements());
-    if (!all_.pulls.WasSent(has, values))
+    const auto sent = sent_.find({has.slice, has.incarnation, has.version});
+    if (sent == sent_.end() || !std::ranges::equal(sent->second, values))
       return Violate(Invariant::kSubscribersCurrent, what() + " has values that no server had");
   }
 }
 
-void SubscriberProcesses::Execute(const SubscriberPtr& s, const SendPush& a) {
-  all_.pulls.Send(s, a);
-}
-
-void SubscriberProcesses::OnFailed(const SubscriberPtr& s, NodeId server, uint64_t sequence) {
-  ExecuteAll(s, s->machine->OnPushFailed(now(), server, sequence));
-  Wake(s);
-}
-
-void SubscriberProcesses::OnReply(const SubscriberPtr& s, NodeId server, const PushReply& reply,
-                                  const std::vector<float>& values) {
+void Subscribers::OnReply(const SubscriberPtr& s, NodeId server, const PushReply& reply,
+                          const std::vector<float>& values) {
   size_t at = 0;
   for (const SliceReply& slice : reply.slices) {
     if (!slice.values || world_.modelled) continue;
@@ -190,7 +188,7 @@ void SubscriberProcesses::OnReply(const SubscriberPtr& s, NodeId server, const P
   Wake(s);
 }
 
-void SubscriberProcesses::InjectFaults() {
+void Subscribers::InjectFaults() {
   if (subscribers_.empty()) return;
   queue_.After(FromSeconds(rng_.Exponential(3 * Seconds(options_.faults.fault_interval))), [this] {
     if (!world_.Faulty() || world_.done) return;
@@ -198,13 +196,111 @@ void SubscriberProcesses::InjectFaults() {
     const SubscriberPtr& s = subscribers_[rng_.Below(subscribers_.size())];
     const double what = rng_.Uniform();
     if (what < 0.4) {
-      all_.outages.Pause(s.get(), all_.outages.DrawPause());
+      all_.faults.Pause(s.get(), all_.faults.DrawPause());
     } else if (what < 0.7) {
       s->cut_off_until = now() + Between(100, 4000);
     } else {
       Join(s);
     }
   });
+}
+
+void Subscribers::Execute(const SubscriberPtr& s, const SendPush& a) {
+  ++result_.messages;
+  const uint64_t connection = s->connections[a.server];
+  const auto fail = [this, s, incarnation = s->incarnation, connection, server = a.server,
+                     sequence = a.request->sequence](Duration delay) {
+    ScheduleIn(s, delay, [this, s, incarnation, connection, server, sequence] {
+      if (incarnation != s->incarnation || s->connections[server] != connection) return;
+      ExecuteAll(s, s->machine->OnPushFailed(now(), server, sequence));
+      Wake(s);
+    });
+  };
+  const Duration least = options_.worker_link.latency;
+  if (Chance(options_.faults.lost)) {
+    if (!rng_.Chance(0.3)) fail(Latency(least));
+    return;
+  }
+  queue_.After(Latency(least), [this, s, a, connection, fail, least, incarnation = s->incarnation,
+                                id = processes_.FindAddress(a.address)] {
+    const ProcessPtr p = processes_.At(id);
+    if (!p) return fail(Latency(least));
+    const auto answer = [this, s, server = a.server, connection, incarnation, least](
+                            PushReply reply, std::vector<float> values) {
+      if (Chance(options_.faults.lost)) return;
+      ScheduleIn(
+          s, Latency(least),
+          [this, s, server, connection, incarnation, reply = std::move(reply), values = std::move(values)] {
+            if (incarnation != s->incarnation || s->connections[server] != connection) return;
+            OnReply(s, server, reply, values);
+          });
+    };
+    ScheduleIn(p, Duration(0), [this, s, p, request = a.request, answer] { Arrive(p, s, *request, answer); });
+  });
+}
+
+// ---- pulls
+
+void Subscribers::Arrive(const ProcessPtr& p, const SubscriberPtr& s, const PushRequest& request,
+                         const AnswerFunction& answer) {
+  if (p->group_member) {
+    const GroupMember& machine = *p->group_member->machine;
+    const PushReply reply = protocol::AnswerPull(request, machine.view(), machine.values());
+    return answer(reply, ValuesOf(*p, reply));
+  }
+  if (!p->server) return;
+  const Status begun = p->server->Begin(request);
+  if (!begun.ok()) return Violate(Invariant::kJobAccepted, "a server refused a pull: " + begun.ToString());
+  std::vector<SliceReply> replies;
+  p->server->ApplyAll(request, {}, &replies);
+  const uint64_t ticket = kFirstTicket + ++last_pull_;
+  auto reply = p->server->Finish(ticket, request, std::move(replies));
+  if (reply) {
+    auto values = ValuesOf(*p, *reply);
+    answer(std::move(*reply), std::move(values));
+  } else {
+    parked_[ticket] = {p, s, answer};
+    ScheduleIn(p, options_.parked_timeout, [this, p, ticket] {
+      if (!parked_.contains(ticket) || !p->server) return;
+      p->server->Expire(ticket);
+      all_.servers.Advance(p);
+    });
+  }
+  all_.servers.Advance(p);
+}
+
+bool Subscribers::AnswerPull(const ProcessPtr& p, Server::Ready* ready) {
+  if (ready->ticket < kFirstTicket) return false;
+  if (auto pull = parked_.extract(ready->ticket)) {
+    auto values = ValuesOf(*p, ready->reply);
+    pull.mapped().answer(std::move(ready->reply), std::move(values));
+  }
+  return true;
+}
+
+void Subscribers::ForgetServer(const ProcessPtr& server) {
+  std::erase_if(parked_, [&](const auto& entry) { return entry.second.server == server; });
+}
+
+std::vector<float> Subscribers::ValuesOf(const RoleProcess& p, const PushReply& reply) {
+  std::vector<float> values;
+  if (world_.modelled) return values;
+  for (const SliceReply& slice : reply.slices) {
+    if (!slice.values) continue;
+    const auto held = p.server ? p.server->Values(slice.slice, slice.version).values
+                               : p.group_member->parameters->values(slice.slice);
+    values.insert(values.end(), held.begin(), held.end());
+    if (!options_.check) continue;
+    const bool unique = options_.replicas < 2 || options_.strategy.stepped();
+    auto [at, fresh] = sent_.try_emplace({slice.slice, slice.incarnation, slice.version});
+    if (!fresh && unique && !std::ranges::equal(at->second, held)) {
+      Violate(Invariant::kSubscribersCurrent,
+              NameOf(slice.slice) + ": " + NameOf(SliceRef{slice.slice, slice.incarnation, slice.version}) +
+                  " has other values than before");
+    }
+    at->second.assign(held.begin(), held.end());
+  }
+  return values;
 }
 
 }  // namespace leat::sim

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "lab/sim/hosts/link_queue.h"
-#include "lab/sim/hosts/shared_cores.h"
+#include "lab/sim/hosts/machines.h"
 
 namespace leat::sim {
 namespace {
