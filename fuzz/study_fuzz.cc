@@ -7,10 +7,10 @@
 
 #include "base/check.h"
 #include "base/config/config.h"
-#include "lab/study/cluster_file.h"
-#include "lab/study/grid/result.h"
+#include "lab/study/grid/points.h"
 #include "lab/study/measurement.h"
 #include "lab/study/profile.h"
+#include "lab/study/simulation.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace leat;

@@ -14,7 +14,6 @@
 #include "base/threads/thread.h"
 #include "compute/engine/devices/topology.h"
 #include "compute/optim/init.h"
-#include "job/job.h"
 #include "net/frames/frame.h"
 #include "net/transports.h"
 #include "protocol/parameters.h"

@@ -1,7 +1,6 @@
 #include "lab/study/profile.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "base/encoding/printable.h"

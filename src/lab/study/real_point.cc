@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "lab/study/measurement.h"
 #include "net/rpc/client.h"
 #include "run/launcher/admin.h"
 #include "run/launcher/token.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/testing.h"
-#include "lab/study/grid/plan.h"
+#include "lab/study/grid/points.h"
 #include "lab/study/grid/report.h"
 
 namespace leat::study {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "lab/study/analysis.h"
-#include "lab/study/grid/result.h"
+#include "lab/study/grid/points.h"
 #include "lab/study/grid/study_file.h"
 
 namespace leat::study {

@@ -1,13 +1,11 @@
 // Runs the points of a study, and keeps their results.
 #pragma once
 
-#include <cstdio>
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "lab/study/grid/plan.h"
-#include "lab/study/grid/result.h"
+#include "lab/study/grid/points.h"
 #include "lab/study/grid/study_file.h"
 
 namespace leat::study {

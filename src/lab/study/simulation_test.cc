@@ -1,4 +1,4 @@
-#include "lab/study/cluster_file.h"
+#include "lab/study/simulation.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "lab/study/advice.h"
+#include "lab/study/analysis.h"
 
 #include <gtest/gtest.h>
 
