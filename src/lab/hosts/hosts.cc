@@ -36,13 +36,19 @@ bool Enter(const std::vector<int>& namespaces) {
   return true;
 }
 
+// The status with which a child has ended.
+int WaitFor(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  return status;
+}
+
 // Runs `what` in a child that is on a host. It returns an error number, or 0.
 Status On(const std::vector<int>& namespaces, const std::string& name, const std::function<int()>& what) {
   const pid_t child = fork();
   if (child < 0) return Failed("fork");
   if (child == 0) _exit(Enter(namespaces) ? what() : errno);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  const int status = WaitFor(child);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return Status();
   errno = WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
   return Failed(name);
@@ -83,9 +89,8 @@ Status Call(const std::string& name, const std::vector<std::string>& arguments,
     if (n > 0) error.append(part.data(), static_cast<size_t>(n));
   }
   close(said[0]);
-  int status = 0;
-  while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-  if (child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0) return Status();
+  if (const int status = child > 0 ? WaitFor(child) : -1; WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    return Status();
   return Status(Code::kFailedPrecondition, line + ": " + error.substr(0, error.find('\n')));
 }
 
@@ -116,7 +121,7 @@ Hosts::~Hosts() {
     for (const int one : host.namespaces) close(one);
     if (host.holder <= 0) continue;
     kill(host.holder, SIGKILL);
-    while (waitpid(host.holder, nullptr, 0) < 0 && errno == EINTR) continue;
+    WaitFor(host.holder);
   }
   // The cables end with the hosts' namespaces, but later.
   for (uint32_t host = 0; host < hosts_.size(); ++host)
@@ -190,17 +195,13 @@ Status Hosts::Mend(uint32_t host) {
 
 Status Hosts::Shape(uint32_t host, double bits_per_s, uint64_t burst) {
   // The queue holds as much as a window of tcp: lost packets would be sent twice.
-  const std::vector<std::string> bucket{"tbf",
-                                        "rate",
-                                        std::to_string(static_cast<uint64_t>(bits_per_s)) + "bit",
-                                        "burst",
-                                        std::to_string(burst) + "b",
-                                        "latency",
-                                        "1s"};
+  const std::string rate = std::to_string(static_cast<uint64_t>(bits_per_s)) + "bit",
+                    bytes = std::to_string(burst) + "b";
   for (const bool at_host : {true, false}) {
-    std::vector<std::string> arguments{"qdisc", "add", "dev", at_host ? "eth0" : Cable(host), "root"};
-    arguments.insert(arguments.end(), bucket.begin(), bucket.end());
-    LEAT_RETURN_IF_ERROR(Call("tc", arguments, at_host ? hosts_[host].namespaces : std::vector<int>()));
+    const std::string device = at_host ? "eth0" : Cable(host);
+    LEAT_RETURN_IF_ERROR(Call(
+        "tc", {"qdisc", "add", "dev", device, "root", "tbf", "rate", rate, "burst", bytes, "latency", "1s"},
+        at_host ? hosts_[host].namespaces : std::vector<int>()));
   }
   return Status();
 }

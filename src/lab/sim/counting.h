@@ -14,7 +14,6 @@
 #include <string>
 
 #include "lab/sim/cluster/cluster.h"
-#include "lab/sim/workload.h"
 #include "protocol/cut.h"
 #include "protocol/slices.h"
 

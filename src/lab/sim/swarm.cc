@@ -15,9 +15,27 @@ using namespace protocol;
 
 namespace {
 
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Kind = StrategyKind;
+using What = PlannedFault::What;
+
+template <class T>
+T OneOf(Rng& rng, std::initializer_list<T> values) {
+  return values.begin()[rng.Below(values.size())];
+}
+
+uint32_t From(Rng& rng, uint32_t least, uint32_t most) {
+  return least + static_cast<uint32_t>(rng.Below(most - least + 1));
+}
+
+Time At(Rng& rng, double least_s, double most_s) {
+  return FromSeconds(least_s + (most_s - least_s) * rng.Uniform());
+}
+
 void DrawBatches(Rng& rng, CutRules* cuts) {
   cuts->hash += 1;
-  cuts->batch_size = 4 + static_cast<uint32_t>(rng.Below(20));
+  cuts->batch_size = From(rng, 4, 23);
 }
 
 }  // namespace
@@ -36,14 +54,14 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
   Rng rng(Mix(job.seed, 1));
   options.placement = static_cast<Placement::Kind>(rng.Below(3));
   DrawBatches(rng, &options.cuts);
-  options.cuts.split_batches = 1 + static_cast<uint32_t>(rng.Below(6));
+  options.cuts.split_batches = From(rng, 1, 6);
   options.cuts.shuffle_seed = rng.Below(3);
   options.cuts.run = job.strategy.run();
-  options.cuts.epochs = 1 + static_cast<uint32_t>(rng.Below(2));
+  options.cuts.epochs = From(rng, 1, 2);
   for (uint32_t p = 0; p < job.partitions; ++p) {
     options.stream.partitions.push_back({rng.Below(3) * 1000, job.events / 2 + rng.Below(job.events + 1)});
   }
-  options.stream.takes = std::chrono::seconds(5);
+  options.stream.takes = seconds(5);
   if (job.late_labels) {
     options.cuts.epochs = 1;
     options.stream.late_labels = FromSeconds(0.05 + 1.5 * Rng(Mix(job.seed, 6)).Uniform());
@@ -54,25 +72,23 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
   options.jitter = 19;
   options.compute = {Distribution::Kind::kLognormal, 0.003, 0.5};
   options.prepare = {Distribution::Kind::kExponential, 0.008, 0};
-  options.heartbeat_timeout = std::chrono::milliseconds(1000);
-  options.reply_timeout = std::chrono::milliseconds(700);
-  options.unreachable_after = std::chrono::milliseconds(300);
-  options.parked_timeout = std::chrono::milliseconds(400);
+  options.heartbeat_timeout = milliseconds(1000);
+  options.reply_timeout = milliseconds(700);
+  options.unreachable_after = milliseconds(300);
+  options.parked_timeout = milliseconds(400);
   options.checkpoint_interval = FromSeconds(0.2 + 1.8 * rng.Uniform());
-  options.checkpoint_timeout = std::chrono::seconds(4);
-  options.server_wait = std::chrono::milliseconds(800);
-  options.standby_wait = std::chrono::milliseconds(1500);
+  options.checkpoint_timeout = seconds(4);
+  options.server_wait = milliseconds(800);
+  options.standby_wait = milliseconds(1500);
   if (Rng standbys(Mix(job.seed, 7)); job.standby && standbys.Chance(0.5))
-    options.standby = 1 + static_cast<uint32_t>(standbys.Below(2));
-  options.tail_wait = std::chrono::milliseconds(60);
-  options.keep_checkpoints = 1 + static_cast<uint32_t>(rng.Below(2));
-  options.time_limit = std::chrono::seconds(120);
+    options.standby = From(standbys, 1, 2);
+  options.tail_wait = milliseconds(60);
+  options.keep_checkpoints = From(rng, 1, 2);
+  options.time_limit = seconds(120);
   options.check = true;
-  options.progress_within = std::chrono::seconds(20);
+  options.progress_within = seconds(20);
 
-  const auto some = [&rng](std::initializer_list<double> values) {
-    return values.begin()[rng.Below(values.size())];
-  };
+  const auto some = [&rng](std::initializer_list<double> values) { return OneOf(rng, values); };
   Faults& faults = options.faults;
   faults.lost = some({0, 0.01, 0.05});
   faults.duplicated = some({0, 0.02, 0.2});
@@ -85,7 +101,7 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
   faults.unreadable = 0.01;
   faults.slow_disk = FromSeconds(some({0.01, 0.1, 0.5}));
   faults.fault_interval = FromSeconds(some({0.1, 0.3, 1}));
-  faults.until = std::chrono::seconds(10);
+  faults.until = seconds(10);
   // All reduction paths, with buckets of one variable and of all, and pieces of a few elements.
   Rng sizes(Mix(job.seed, 3));
   const auto size = [&sizes](uint64_t a, uint64_t b) { return sizes.Chance(0.5) ? a : b; };
@@ -99,7 +115,7 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
   Rng limits(Mix(job.seed, 4));
   if (!job.fault_free && limits.Chance(0.5)) {
     options.leases.shortest =
-        job.strategy.on_servers() ? FromSeconds(0.02 + 0.3 * limits.Uniform()) : std::chrono::seconds(3);
+        job.strategy.on_servers() ? FromSeconds(0.02 + 0.3 * limits.Uniform()) : seconds(3);
     options.leases.first = 4 * options.leases.shortest;
   }
   // With backup workers, timing decides which lanes of a round count, and so at which rate.
@@ -118,19 +134,18 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
   if (job.seed % 3 == 0) options.max_report_bytes = 400;
   if (job.fault_free) {
     faults = {};
-    faults.slow_disk = std::chrono::milliseconds(100);
+    faults.slow_disk = milliseconds(100);
   }
   if (job.elastic) {
-    using What = PlannedFault::What;
     options.max_servers = job.servers + 3;
-    options.plan = {{.what = What::kStart, .at = std::chrono::milliseconds(600), .role = Role::kServer},
-                    {.what = What::kStart, .at = std::chrono::milliseconds(700), .role = Role::kServer},
-                    {.what = What::kLeave, .at = std::chrono::milliseconds(3000), .role = Role::kServer}};
+    options.plan = {{.what = What::kStart, .at = milliseconds(600), .role = Role::kServer},
+                    {.what = What::kStart, .at = milliseconds(700), .role = Role::kServer},
+                    {.what = What::kLeave, .at = milliseconds(3000), .role = Role::kServer}};
   }
   if (job.paused) {
     Rng pauses(Mix(job.seed, 9));
     for (int i = 0; i < 3; ++i) {
-      options.plan.push_back({.what = PlannedFault::What::kPauseJob,
+      options.plan.push_back({.what = What::kPauseJob,
                               .at = FromSeconds(0.5 + 8 * pauses.Uniform()),
                               .lasts = FromSeconds(3 * pauses.Uniform())});
     }
@@ -143,7 +158,7 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
     options.max_servers = 2 * job.servers;
   }
   options.forward_death = job.forward_death;
-  options.forward_timeout = std::chrono::milliseconds(600);
+  options.forward_timeout = milliseconds(600);
   if (!job.fault_free && Rng(Mix(job.seed, 9)).Chance(0.5)) faults.deaths_in_forwards = 0.0005;
   return options;
 }
@@ -173,7 +188,7 @@ ClusterResult RunSwarm(const SwarmJob& job, ClusterOptions options, Hooks hooks)
   Rng rng(Mix(job.seed, 2));
   const bool on_servers = job.strategy.on_servers();
   options.resume = [&rng, on_servers, most = job.servers + 1](uint32_t* servers, CutRules* cuts) {
-    if (on_servers) *servers = 1 + static_cast<uint32_t>(rng.Below(most));
+    if (on_servers) *servers = From(rng, 1, most);
     DrawBatches(rng, cuts);
     return true;
   };
@@ -183,26 +198,6 @@ ClusterResult RunSwarm(const SwarmJob& job, ClusterOptions options, Hooks hooks)
 // ---- random jobs
 
 namespace {
-
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-using Kind = StrategyKind;
-using What = PlannedFault::What;
-
-template <class T>
-T OneOf(Rng& rng, std::initializer_list<T> values) {
-  return values.begin()[rng.Below(values.size())];
-}
-
-uint32_t From(Rng& rng, uint32_t least, uint32_t most) {
-  return least + static_cast<uint32_t>(rng.Below(most - least + 1));
-}
-
-Time At(Rng& rng, double least_s, double most_s) {
-  return FromSeconds(least_s + (most_s - least_s) * rng.Uniform());
-}
-
-// ---- the job
 
 void DrawStrategy(Rng& rng, SwarmJob* job) {
   StrategyConfig& s = job->strategy;

@@ -12,8 +12,8 @@
 
 #include "base/rng.h"
 #include "lab/sim/checkpoints/disk.h"
+#include "lab/sim/cluster/cluster.h"
 #include "lab/sim/swarm.h"
-#include "lab/sim/workload.h"
 #include "protocol/cut.h"
 
 namespace leat::sim {

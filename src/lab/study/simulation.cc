@@ -4,8 +4,7 @@
 #include <stdexcept>
 
 #include "lab/sim/events/distribution.h"
-#include "lab/sim/workload.h"
-#include "lab/study/measurement.h"
+#include "lab/study/analysis.h"
 
 namespace leat::study {
 
@@ -47,32 +46,21 @@ uint32_t IndexOf(const Config& word, std::string_view what, const std::vector<st
   return static_cast<uint32_t>(std::ranges::find(names, name) - names.begin());
 }
 
-// The hosts that are used: how many of each group.
-template <class Take>
-void ForHosts(const ClusterFile& file, uint32_t workers, uint32_t servers, const Take& take) {
-  for (const HostGroup& group : file.groups) {
-    for (uint32_t i = 0; i < group.count; ++i) {
-      const uint32_t its_workers = std::min(workers, group.workers),
-                     its_servers = std::min(servers, group.servers);
-      workers -= its_workers;
-      servers -= its_servers;
-      if (its_workers + its_servers > 0) take(group, its_workers, its_servers);
-    }
-  }
+// Places of a role on all hosts.
+uint32_t PlacesOf(const std::vector<HostGroup>& groups, uint32_t HostGroup::*role) {
+  uint32_t places = 0;
+  for (const HostGroup& group : groups) places += group.count * group.*role;
+  return places;
 }
 
 }  // namespace
 
 uint32_t ClusterFile::workers() const {
-  uint32_t places = 0;
-  for (const HostGroup& group : groups) places += group.count * group.workers;
-  return places;
+  return PlacesOf(groups, &HostGroup::workers);
 }
 
 uint32_t ClusterFile::servers() const {
-  uint32_t places = 0;
-  for (const HostGroup& group : groups) places += group.count * group.servers;
-  return places;
+  return PlacesOf(groups, &HostGroup::servers);
 }
 
 ClusterFile ParseCluster(const Config& config) {
@@ -158,27 +146,26 @@ void Place(const ClusterFile& file, uint32_t workers, uint32_t servers, sim::Clu
                                 (of_workers ? " workers, not for " : " servers, not for ") +
                                 std::to_string(of_workers ? workers : servers));
   }
-  ForHosts(file, workers, servers, [&](const HostGroup& group, uint32_t its_workers, uint32_t its_servers) {
-    const auto index = static_cast<uint32_t>(options->hosts.size());
-    sim::Host host = file.classes[group.host_class].host;
-    host.zone = group.zone;
-    host.place = group.place;
-    options->hosts.push_back(host);
-    options->worker_hosts.insert(options->worker_hosts.end(), its_workers, index);
-    options->server_hosts.insert(options->server_hosts.end(), its_servers, index);
-  });
+  for (const HostGroup& group : file.groups) {
+    for (uint32_t i = 0; i < group.count; ++i) {
+      const uint32_t placed_workers = std::min(workers, group.workers),
+                     placed_servers = std::min(servers, group.servers);
+      if (placed_workers + placed_servers == 0) continue;
+      workers -= placed_workers;
+      servers -= placed_servers;
+      const auto index = static_cast<uint32_t>(options->hosts.size());
+      sim::Host host = file.classes[group.host_class].host;
+      host.zone = group.zone;
+      host.place = group.place;
+      options->hosts.push_back(host);
+      options->worker_hosts.insert(options->worker_hosts.end(), placed_workers, index);
+      options->server_hosts.insert(options->server_hosts.end(), placed_servers, index);
+    }
+  }
   options->zones = file.zones;
   options->input = file.input;
   options->deaths = file.deaths;
   options->disk_bytes_per_s = file.disk_bytes_per_s;
-}
-
-double PricePerHour(const ClusterFile& file, uint32_t workers, uint32_t servers) {
-  double price = 0;
-  ForHosts(file, workers, servers, [&](const HostGroup& group, uint32_t, uint32_t) {
-    price += file.classes[group.host_class].price;
-  });
-  return price;
 }
 
 Result<Costs> CostsOf(const Profile& profile, const job::Job& job, std::string_view name) {

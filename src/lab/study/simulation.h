@@ -50,9 +50,6 @@ ClusterFile ParseCluster(const Config& config);
 // std::invalid_argument if there are fewer places.
 void Place(const ClusterFile& file, uint32_t workers, uint32_t servers, sim::ClusterOptions* options);
 
-// The price per hour of the hosts that then have a role.
-double PricePerHour(const ClusterFile& file, uint32_t workers, uint32_t servers);
-
 struct SimulationSettings {
   uint64_t seed = 1;
   uint64_t steps = 0;   // batches for each worker; 0: 100, unless `events`

@@ -44,8 +44,8 @@ TEST(ClusterFile, DescribesHosts) {
   EXPECT_EQ(options.zones.size(), 2u);
   EXPECT_EQ(options.input.event_bytes, 800);
   EXPECT_EQ(options.deaths.restart, std::chrono::seconds(30));
-  EXPECT_NEAR(PricePerHour(file, 7, 1), 3 * 0.1 + 0.9, 1e-12);
-  EXPECT_NEAR(PricePerHour(file, 2, 2), 0.1 + 1.8, 1e-12);
+  EXPECT_EQ(file.classes[0].price, 0.1);
+  EXPECT_EQ(file.classes[1].price, 0.9);
   EXPECT_THROW(Place(file, 9, 1, &options), std::invalid_argument);
   EXPECT_THROW(Place(file, 1, 3, &options), std::invalid_argument);
 }

@@ -17,8 +17,6 @@ using namespace protocol;
 
 namespace {
 
-// Pause between attempts to read a split; no other member has that lane.
-constexpr Duration kReadAgain = std::chrono::milliseconds(50);
 // Approximate size of a state without its numbers, per partition.
 constexpr uint64_t kStateHeaderBytes = 64;
 
@@ -76,10 +74,6 @@ void GroupMembers::Later(const ProcessPtr& p, Duration delay,
   ScheduleIn(p, delay, [this, p, incarnation = p->incarnation, input = std::move(input)] {
     if (incarnation == p->incarnation) all_.members.ExecuteAll(p, input(*p->group_member->machine));
   });
-}
-
-void GroupMembers::ReadAgain(const ProcessPtr& p, uint64_t lease) {
-  Later(p, kReadAgain, [lease](GroupMember& machine) { return machine.OnSplitFailed(lease); });
 }
 
 void GroupMembers::Execute(const ProcessPtr& p, const JoinGroup& a) {

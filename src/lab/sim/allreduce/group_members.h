@@ -30,7 +30,6 @@ class GroupMembers : Concern {
   // Gives the machine an input later, not inside another action, and only within this incarnation.
   void Later(const ProcessPtr& p, Duration delay,
              std::function<protocol::GroupMemberActions(protocol::GroupMember&)> input);
-  void ReadAgain(const ProcessPtr& p, uint64_t lease);
 
   void Execute(const ProcessPtr& p, const protocol::LeaveGroup&) { Leave(p); }
   void Execute(const ProcessPtr& p, const protocol::JoinGroup& a);

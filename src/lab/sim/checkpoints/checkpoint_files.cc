@@ -27,7 +27,11 @@ void CheckpointFiles::Execute(const CoordinatorPtr& c, const CommitManifest& a) 
     if (Chance(faults.full_disk)) status = Status(Code::kResourceExhausted, "the disk is full");
     // A failed one may be complete on disk all the same.
     if (status.ok() || rng_.Chance(0.5)) {
-      if (!Commit(*c, manifest)) return all_.coordinators.OnReplaced(c);
+      if (c->own) {
+        all_.hosts.CommitManifest(*c, manifest);
+      } else if (!all_.disk.Commit(c->term, manifest)) {
+        return all_.coordinators.OnReplaced(c);
+      }
       if (options_.check) Check(manifest);
       ++result_.checkpoints;
       if (Chance(faults.damaged)) all_.disk.DamageNewest();
@@ -38,12 +42,6 @@ void CheckpointFiles::Execute(const CoordinatorPtr& c, const CommitManifest& a) 
       all_.coordinators.Execute(c, c->machine->OnManifestCommitted(now(), id, status));
     });
   });
-}
-
-bool CheckpointFiles::Commit(const CoordinatorProcess& c, const Manifest& manifest) {
-  if (!c.own) return all_.disk.Commit(c.term, manifest);
-  all_.hosts.CommitManifest(c, manifest);
-  return true;
 }
 
 void CheckpointFiles::Execute(const CoordinatorPtr& c, const DropCheckpoints& a) {

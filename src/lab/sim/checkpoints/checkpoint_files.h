@@ -32,8 +32,6 @@ class CheckpointFiles : Concern {
 
  private:
   Duration TransferTime(uint64_t bytes) const;
-  // False if a later coordinator has claimed its term.
-  bool Commit(const CoordinatorProcess& c, const protocol::Manifest& manifest);
   void Check(const protocol::Manifest& manifest);
 };
 

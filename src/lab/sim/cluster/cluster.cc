@@ -143,9 +143,9 @@ void Cluster::Router::Handle(const EventQueue::Event& event) {
     case kCores:
       return machines.OnCores(event.what);
     case kChunkArrives:
-      return inputs.OnChunkArrives(event.what);
+      return machines.OnChunkArrives(event.what);
     case kChunkDelivered:
-      return inputs.OnChunkDelivered(event.what);
+      return machines.OnChunkDelivered(event.what);
     case kWake:
       return members.OnTimer(event.what, event.at);
     default:

@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,6 @@
 #include "lab/sim/faults/faults.h"
 #include "lab/sim/hosts/link_queue.h"
 #include "lab/sim/invariants.h"
-#include "lab/sim/workload.h"
 #include "protocol/coordinator/coordinator.h"
 #include "protocol/server/server.h"
 #include "protocol/worker/worker.h"
@@ -163,6 +163,43 @@ struct ClusterOptions : protocol::CoordinatorConfig,
   // Check the expensive invariants; and the longest time without progress, 0: unlimited.
   bool check = false;
   Duration progress_within{0};
+};
+
+// ---- computations of the workers: nothing (modelled steps), counts, or a real network
+
+struct Trained {
+  protocol::BatchOutcome outcome;
+  double loss_sum = 0;  // Σ over events, before training on them
+  uint64_t correct = 0;
+};
+
+// A worker's values and gradients. Replaced whenever the worker's process restarts.
+class WorkerMemory {
+ public:
+  virtual ~WorkerMemory() = default;
+  // Trains one batch of a lease on the current values. `first` as in protocol::Compute.
+  virtual Trained Compute(const protocol::Lease& lease, uint32_t batch, bool first) = 0;
+  // The data to push for the last computed run (all-reduce: to be added to the step's sums), for all slices
+  // in table order. Immutable, because pushes in transit and duplicates share it.
+  virtual std::shared_ptr<const std::vector<float>> Pushed() = 0;
+  virtual void TakeValues(SliceId slice, uint64_t version, std::span<const float> values) = 0;
+  // Fills in the fields of a heartbeat other than events, losses and times.
+  virtual void FillProgress(protocol::WorkerProgress* /*progress*/) const {}
+};
+
+class Workload {
+ public:
+  virtual ~Workload() = default;
+  // Null: steps are modelled. Payloads have sizes but no contents.
+  virtual std::unique_ptr<WorkerMemory> Join() = 0;
+  // Steps from this one on have another number of lanes. They may have been trained before a rollback.
+  virtual void OnLanes(const protocol::LanesSet& /*set*/) {}
+};
+
+// Every batch is good and full.
+class ModelledWorkload final : public Workload {
+ public:
+  std::unique_ptr<WorkerMemory> Join() override { return nullptr; }
 };
 
 // The result of a run.

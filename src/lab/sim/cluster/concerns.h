@@ -9,12 +9,9 @@
 #include "lab/sim/faults/fault_injector.h"
 #include "lab/sim/hosts/machines.h"
 #include "lab/sim/leases/lease_check.h"
-#include "lab/sim/leases/split_inputs.h"
-#include "lab/sim/members/control_calls.h"
 #include "lab/sim/members/role_process.h"
 #include "lab/sim/push/push_messages.h"
 #include "lab/sim/slices/server_processes.h"
-#include "lab/sim/slices/slice_check.h"
 #include "lab/sim/subscribers/subscribers.h"
 #include "lab/sim/succession/coordinator_hosts.h"
 #include "lab/sim/succession/coordinator_processes.h"
@@ -32,7 +29,6 @@ struct ClusterConcerns {
   FaultInjector faults{*this};
   ControlCalls calls{*this};
   RoleProcesses members{*this};
-  SplitInputs inputs{*this};
   PushMessages pushes{*this};
   ServerProcesses servers{*this};
   GroupNetwork network{*this};

@@ -1,9 +1,12 @@
 // The machines on which a virtual cluster's processes run: their links, and those of their zones; their
-// cores; and the batches that workers compute on them.
+// cores; and what workers do on them: they read and decode splits, and compute batches.
 //
 // Processes of one machine do not use its link. For messages this only computes times: the concerns that send
 // schedule their own events. Machines with too few cores divide them. A batch is trained when its task
-// begins, and its outcome is known when the task ends; a worker that has joined again meanwhile drops it.
+// begins, and its outcome is known when the task ends; a worker that has joined again meanwhile drops it. A
+// worker reads splits in parts and decodes them one after the other, ahead of its training; without an input,
+// a split takes a random time. Parts share the source's link with other workers, and the worker's with other
+// messages.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +17,7 @@
 #include "lab/sim/events/memory.h"
 #include "lab/sim/hosts/link_queue.h"
 #include "lab/sim/members/role_process.h"
+#include "protocol/actions.h"
 #include "protocol/worker/worker.h"
 
 namespace leat::sim {
@@ -107,16 +111,33 @@ class Machines : Concern {
   // Gives the machine the outcome when the task has ended.
   void EndAfter(const ProcessPtr& p, Duration takes, uint64_t token, const protocol::BatchOutcome& outcome);
 
+  // ---- splits
+  void Execute(const ProcessPtr& p, const protocol::PrepareSplit& a);
+  void Execute(const ProcessPtr& p, const protocol::DropSplit& a);
+
   // ---- events
   // Ends the tasks that are done, and tells whose they are.
   void OnCores(uint32_t index);
   void OnComputed(uint32_t index);
+  void OnChunkArrives(uint32_t index);
+  void OnChunkDelivered(uint32_t index);
+  void OnDecoded(uint32_t index);
   // As PushMessages::PrefetchEvent.
   void PrefetchEvent(uint32_t index, int hop);
 
  private:
   struct ZoneLink {
     LinkQueue out, in;
+  };
+  struct Decoding {
+    uint32_t slot = 0;
+    uint32_t incarnation = 0;
+  };
+  struct Chunk {
+    uint32_t slot = 0;
+    uint32_t incarnation = 0;
+    uint64_t bytes = 0;
+    Time last_byte{0};
   };
   struct Computation {
     uint32_t slot = 0;
@@ -125,10 +146,20 @@ class Machines : Concern {
     protocol::BatchOutcome outcome;
   };
 
+  bool HasInput() const { return options_.input.event_bytes > 0 || options_.input.decode > 0; }
+  void ReadNext(const ProcessPtr& p);
+  void RequestChunk(RoleProcess* p);
+  // Decodes the split that has been read.
+  void Decode(const ProcessPtr& p);
+  void OnReady(const ProcessPtr& p, uint64_t lease);
+
   std::deque<HostState> hosts_;
   std::vector<ZoneLink> zones_;
   std::vector<SharedCores> shared_;
   Slab<Computation> computations_;
+  LinkQueue source_{options_.input.link};
+  Slab<Decoding> decodings_;
+  Slab<Chunk> chunks_;
 };
 
 }  // namespace leat::sim

@@ -51,17 +51,18 @@ void RoleProcesses::JoinAgain(const ProcessPtr& p) {
   all_.groups.Forget(p);
   all_.subscribers.ForgetServer(p);
   if (p->role == Role::kServer) {
-    all_.servers.FreeParked(p.get());
+    all_.servers.EndParked(p.get(), &PushMessages::Free);
     p->server = std::make_unique<Server>(ServerConfig{.table = options_.table,
                                                       .optimizer = options_.optimizer,
                                                       .strategy = options_.strategy,
                                                       .modelled = world_.modelled,
                                                       .max_report_bytes = options_.max_report_bytes});
-  } else if (!options_.strategy.on_servers()) {
+  } else {
     p->memory = world_.workload.Join();
     p->progress = {};
-    all_.groups.Start(p);
-  } else {
+    if (!options_.strategy.on_servers()) all_.groups.Start(p);
+  }
+  if (p->role == Role::kWorker && options_.strategy.on_servers()) {
     WorkerConfig config;
     config.table = options_.table;
     config.strategy = options_.strategy;
@@ -71,8 +72,6 @@ void RoleProcesses::JoinAgain(const ProcessPtr& p) {
     config.late_labels = world_.LateLabels();
     config.always_pull = p->standby;
     p->worker.emplace(config);
-    p->memory = world_.workload.Join();
-    p->progress = {};
   }
   ScheduleIn(p, Between(0, 30), [this, p] { Join(p); });
 }
@@ -228,7 +227,7 @@ void RoleProcesses::OnExit(const ProcessPtr& p) {
   }
   all_.groups.Forget(p);
   all_.subscribers.ForgetServer(p);
-  all_.servers.AbandonParked(p.get());
+  all_.servers.EndParked(p.get(), &PushMessages::Abandon);
   processes_.Remove(*p);
 }
 
@@ -246,9 +245,7 @@ void RoleProcesses::ExecuteAll(const ProcessPtr& p, const Actions& actions) {
       Execute(p, action);
     } else if constexpr (kOneOf<A, LoadSlices, SaveShard>) {
       all_.checkpoints.Execute(p, action);
-    } else if constexpr (kOneOf<A, PrepareSplit, DropSplit>) {
-      all_.inputs.Execute(p, action);
-    } else if constexpr (kOneOf<A, Compute>) {
+    } else if constexpr (kOneOf<A, PrepareSplit, DropSplit, Compute>) {
       all_.machines.Execute(p, action);
     } else if constexpr (kOneOf<A, SendPush, Disconnect>) {
       all_.pushes.Execute(p, action);

@@ -23,7 +23,6 @@
 #include "lab/sim/allreduce/group_parts.h"
 #include "lab/sim/cluster/world.h"
 #include "lab/sim/hosts/link_queue.h"
-#include "lab/sim/workload.h"
 #include "protocol/server/server.h"
 #include "protocol/succession/promises.h"
 #include "protocol/worker/worker.h"

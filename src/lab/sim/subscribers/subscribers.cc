@@ -23,17 +23,14 @@ constexpr uint64_t kFirstTicket = uint64_t{1} << 63;
 }  // namespace
 
 void Subscribers::StartAll() {
-  while (subscribers_.size() < options_.followers) Start();
-}
-
-void Subscribers::Start() {
-  auto s = std::make_shared<SubscriberProcess>();
-  subscribers_.push_back(s);
-  for (auto& memory : s->memories) {
-    memory.values.resize(world_.modelled ? 0 : world_.elements);
-    memory.held = FollowedValues(world_.slice_ranges.size());
+  while (subscribers_.size() < options_.followers) {
+    const auto s = subscribers_.emplace_back(std::make_shared<SubscriberProcess>());
+    for (auto& memory : s->memories) {
+      memory.values.resize(world_.modelled ? 0 : world_.elements);
+      memory.held = FollowedValues(world_.slice_ranges.size());
+    }
+    Join(s);
   }
-  Join(s);
 }
 
 void Subscribers::Join(const SubscriberPtr& s) {
@@ -110,10 +107,6 @@ void Subscribers::ExecuteAll(const SubscriberPtr& s, const FollowerActions& acti
     if (incarnation != s->incarnation || world_.done) return;
     std::visit([&](const auto& a) { Execute(s, a); }, action);
   }
-}
-
-void Subscribers::Execute(const SubscriberPtr& s, const StopRole&) {
-  Join(s);
 }
 
 void Subscribers::Execute(const SubscriberPtr& s, const Disconnect& a) {

@@ -67,14 +67,13 @@ class Subscribers : Concern {
     AnswerFunction answer;
   };
 
-  void Start();
   void Join(const SubscriberPtr& s);
   void AskToJoin(const SubscriberPtr& s);
   void SendHeartbeat(const SubscriberPtr& s);
   void Wake(const SubscriberPtr& s);
   void WakeAt(const SubscriberPtr& s, Time at);
   void ExecuteAll(const SubscriberPtr& s, const protocol::FollowerActions& actions);
-  void Execute(const SubscriberPtr& s, const protocol::StopRole& a);
+  void Execute(const SubscriberPtr& s, const protocol::StopRole&) { Join(s); }
   void Execute(const SubscriberPtr& s, const protocol::Disconnect& a);
   void Execute(const SubscriberPtr& s, const protocol::SendPush& a);
   void Execute(const SubscriberPtr& s, const protocol::BeginRound& a);

@@ -16,6 +16,8 @@ namespace {
 // As in the shells in roles/.
 constexpr Duration kTick = std::chrono::milliseconds(20);
 constexpr Duration kPoll = std::chrono::milliseconds(50);
+// A request that was given up may still arrive.
+constexpr Duration kLateRequest = std::chrono::seconds(5);
 
 }  // namespace
 
@@ -28,9 +30,8 @@ std::string CoordinatorProcesses::DescribeProgress() const {
 // ---- start and end
 
 CoordinatorConfig CoordinatorProcesses::Config() const {
-  const ClusterOptions& options = options_;
-  CoordinatorConfig config = static_cast<const CoordinatorConfig&>(options);
-  for (uint32_t p = 0; p < options.stream.partitions.size(); ++p) config.partitions.push_back(p);
+  CoordinatorConfig config = options_;
+  for (uint32_t p = 0; p < options_.stream.partitions.size(); ++p) config.partitions.push_back(p);
   config.late_labels = world_.LateLabels();
   return config;
 }
@@ -175,9 +176,14 @@ void CoordinatorProcesses::Execute(const CoordinatorPtr& c, CoordinatorActions a
 void CoordinatorProcesses::Execute(const CoordinatorPtr& c, CoordinatorAction& action) {
   const auto execute = [&]<class A>(A& a) {
     if constexpr (std::is_same_v<A, protocol::Reply>) {
-      ExecuteReply(c, a);
+      if (options_.check) all_.lease_check.CheckReply(c->term, a.reply);
+      if (c->own) all_.hosts.AddCoordinators(c.get(), a.call, &a.reply);
+      c->Answer(a.call, std::move(a.reply));
     } else if constexpr (std::is_same_v<A, AppendJournal>) {
-      ExecuteAppend(c, a.record);
+      if (!c->own && !all_.disk.Append(c->term, a.record)) return OnReplaced(c);
+      if (const auto* set = std::get_if<ScaleSet>(&a.record))
+        c->own ? all_.lease_check.OnAgreedScale(*set) : all_.lease_check.OnScale(*set);
+      if (!c->own) OnRecord(a.record);
     } else if constexpr (std::is_same_v<A, ConfirmTerm>) {
       if (!all_.disk.Confirm(c->term)) OnReplaced(c);
     } else if constexpr (std::is_same_v<A, JobEnded>) {
@@ -187,19 +193,6 @@ void CoordinatorProcesses::Execute(const CoordinatorPtr& c, CoordinatorAction& a
     }
   };
   std::visit(execute, action);
-}
-
-void CoordinatorProcesses::ExecuteReply(const CoordinatorPtr& c, protocol::Reply& reply) {
-  if (options_.check) all_.lease_check.CheckReply(c->term, reply.reply);
-  if (c->own) all_.hosts.AddCoordinators(c.get(), reply.call, &reply.reply);
-  c->Answer(reply.call, std::move(reply.reply));
-}
-
-void CoordinatorProcesses::ExecuteAppend(const CoordinatorPtr& c, const JournalRecord& record) {
-  if (!c->own && !all_.disk.Append(c->term, record)) return OnReplaced(c);
-  if (const auto* set = std::get_if<ScaleSet>(&record))
-    c->own ? all_.lease_check.OnAgreedScale(*set) : all_.lease_check.OnScale(*set);
-  if (!c->own) OnRecord(record);
 }
 
 void CoordinatorProcesses::OnRecord(const JournalRecord& record) {
@@ -238,16 +231,12 @@ void CoordinatorProcesses::ExecuteEnd(const CoordinatorPtr& c, const JobEnded& e
     result_.failure = ended.status;
     return Violate(Invariant::kJobEnds, "the job ended with " + ended.status.ToString());
   }
-  EndJob(ended.status);
-}
-
-void CoordinatorProcesses::EndJob(const Status& status) {
   if (Complete()) {
     world_.done = true;
     return;
   }
   if (!options_.resume || !options_.resume(&options_.servers, &options_.cuts)) {
-    return Violate(Invariant::kJobEnds, "the job has ended before the stream: " + status.ToString());
+    return Violate(Invariant::kJobEnds, "the job has ended before the stream: " + ended.status.ToString());
   }
   ++result_.resumes;
   ResumeJob();
@@ -268,14 +257,91 @@ void CoordinatorProcesses::ResumeJob() {
 }
 
 bool CoordinatorProcesses::Complete() const {
-  const ClusterOptions& options = options_;
+  const StreamPlan& stream = options_.stream;
   const Manifest* newest = all_.disk.newest();
-  if (!newest || now() < options.stream.takes) return false;
-  for (uint32_t p = 0; p < options.stream.partitions.size(); ++p) {
-    const auto& [first, events] = options.stream.partitions[p];
-    if (events > 0 && newest->watermark[p] != Position{options.cuts.epochs - 1, first + events}) return false;
+  if (!newest || now() < stream.takes) return false;
+  for (uint32_t p = 0; p < stream.partitions.size(); ++p) {
+    const auto& [first, events] = stream.partitions[p];
+    if (events > 0 && newest->watermark[p] != Position{options_.cuts.epochs - 1, first + events})
+      return false;
   }
   return true;
+}
+
+// ---- calls
+
+void ControlCalls::Call(const std::shared_ptr<Process>& from, ControlRequest request,
+                        std::function<void(std::optional<ControlReply>)> answer) {
+  ++result_.messages;
+  const Duration least = options_.worker_link.latency;
+  auto answered = std::make_shared<bool>(false);
+  const uint32_t address = from->contact;
+  const auto once = [this, from, address, answered, answer = std::move(answer)](
+                        Duration delay, std::optional<ControlReply> reply) {
+    ScheduleIn(from, delay, [this, from, address, answered, answer, reply = std::move(reply)] {
+      if (std::exchange(*answered, true)) return;
+      const auto* refusal = reply ? std::get_if<Refusal>(&*reply) : nullptr;
+      const bool standby = refusal != nullptr && refusal->status.code() == Code::kUnavailable;
+      const uint32_t next =
+          world_.OwnDirectories() ? (address + 1) % (1 + options_.coordinator_standbys) : 1 - address;
+      if ((!reply || standby) && from->contact == address &&
+          (world_.OwnDirectories() || all_.coordinators.At(next)))
+        from->contact = next;
+      answer(standby ? std::nullopt : reply);
+    });
+  };
+  once(5 * options_.heartbeat_interval, std::nullopt);
+  const auto cut = [this, from, address] {
+    return now() < std::max(from->cut_off_until, from->cut_from_until[address]);
+  };
+  if (Chance(options_.faults.lost) || cut()) return;
+  queue_.After(Latency(least), [this, least, address, cut, request = std::move(request), once] {
+    const auto c = all_.coordinators.At(address);
+    if (const auto s = all_.hosts.StandbyAt(address); s && s->alive) {
+      return ScheduleIn(s, Duration(0), [this, s, least, cut, request, once] {
+        ControlReply reply = all_.hosts.Answer(s, request);
+        if (!Chance(options_.faults.lost) && !cut()) once(Latency(least), std::move(reply));
+      });
+    }
+    if (!c || !c->alive) return once(Latency(least), std::nullopt);
+    ScheduleIn(c, Duration(0), [this, least, c, cut, request = ControlRequest(request), once]() mutable {
+      const uint64_t call = ++last_call_;
+      c->calls[call] = [this, least, cut, once](ControlReply reply) {
+        ++result_.messages;
+        const bool lost = Chance(options_.faults.lost) || cut();
+        if (!lost) once(Latency(least), std::move(reply));
+      };
+      all_.coordinators.OnRequest(c, call, std::move(request));
+    });
+  });
+}
+
+// ---- commands
+
+void ControlCalls::Tell(const AdminRequest& command) {
+  Call(Admin(), command, [](const auto&) {});
+}
+
+void ControlCalls::Repeat(AdminRequest::Kind kind, std::function<void()> then) {
+  Call(Admin(), AdminRequest{.kind = kind},
+       [this, kind, then = std::move(then)](const std::optional<ControlReply>& reply) {
+         if (reply) return then();  // also if the job is ending
+         queue_.After(std::chrono::milliseconds(100), [this, kind, then] { Repeat(kind, then); });
+       });
+}
+
+void ControlCalls::PauseJob(Duration lasts) {
+  ++result_.job_pauses;
+  Repeat(AdminRequest::Kind::kPause, [this, lasts] {
+    for (const Duration after : {lasts, lasts + kLateRequest})
+      queue_.After(after, [this] { Repeat(AdminRequest::Kind::kContinue, [] {}); });
+  });
+}
+
+std::shared_ptr<Process> ControlCalls::Admin() const {
+  auto admin = std::make_shared<Process>();
+  admin->contact = all_.coordinators.newest()->address;
+  return admin;
 }
 
 }  // namespace leat::sim

@@ -1,4 +1,5 @@
-// The coordinators of a virtual cluster: each process drives one machine, and executes its actions.
+// The coordinators of a virtual cluster, and the calls to them: each process drives one machine, and executes
+// its actions.
 //
 // At most one process per address is alive. With a shared directory, the newest one has the highest term of
 // the disk; others may not know yet that they are replaced. With directories of their own, actions wait until
@@ -19,6 +20,7 @@
 #include "lab/sim/leases/lease_check.h"
 #include "lab/sim/members/role_process.h"
 #include "protocol/coordinator/coordinator.h"
+#include "protocol/messages_control.h"
 #include "protocol/succession/replication.h"
 
 namespace leat::sim {
@@ -92,10 +94,7 @@ class CoordinatorProcesses : Concern {
   void OnTick(const CoordinatorPtr& c);
   void PollStream(const CoordinatorPtr& c);
   std::vector<protocol::StreamRange> Ranges(CoordinatorProcess* c);
-  void ExecuteReply(const CoordinatorPtr& c, protocol::Reply& reply);
-  void ExecuteAppend(const CoordinatorPtr& c, const protocol::JournalRecord& record);
   void ExecuteEnd(const CoordinatorPtr& c, const protocol::JobEnded& ended);
-  void EndJob(const Status& status);
   // All processes are gone; the job is resumed from the disk.
   void ResumeJob();
   // Whether the whole stream is in the newest checkpoint.
@@ -104,6 +103,31 @@ class CoordinatorProcesses : Concern {
   CoordinatorPtr newest_;
   // By address. A member that gets no answer at one calls the next.
   std::array<CoordinatorPtr, kAddresses> at_;
+};
+
+// Calls of the control plane: from a process to the coordinator, or standby, that it takes for the newest.
+//
+// Every call is answered exactly once: with the reply, or with none if it was lost or late, or nobody was
+// there. A process that is not answered tries the next address.
+class ControlCalls : Concern {
+ public:
+  using Concern::Concern;
+
+  void Call(const std::shared_ptr<Process>& from, protocol::ControlRequest request,
+            std::function<void(std::optional<protocol::ControlReply>)> answer);
+
+  // ---- a person's commands
+  // Sends a command once.
+  void Tell(const protocol::AdminRequest& command);
+  // Pauses the job, and continues it after a while. The person repeats both commands until they are answered.
+  void PauseJob(Duration lasts);
+
+ private:
+  void Repeat(protocol::AdminRequest::Kind kind, std::function<void()> then);
+  // A process that calls the newest coordinator.
+  std::shared_ptr<Process> Admin() const;
+
+  uint64_t last_call_ = 0;
 };
 
 }  // namespace leat::sim

@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "lab/study/analysis.h"
-#include "lab/study/grid/points.h"
-#include "lab/study/grid/study_file.h"
+#include "lab/study/grid/study.h"
 
 namespace leat::study {
 
