@@ -328,22 +328,14 @@ void DrawCoordinators(Rng& rng, const SwarmJob&, ClusterOptions* options) {
 
 // ---- all of them: a new property of jobs, or a new kind of fault, is a row here
 
-struct JobRow {
-  std::string_view name;
-  void (*draw)(Rng&, SwarmJob*);
-};
-constexpr JobRow kJobRows[] = {
+constexpr std::pair<std::string_view, void (*)(Rng&, SwarmJob*)> kJobRows[] = {
     {"strategy", DrawStrategy},
     {"members", DrawMembers},
     {"replicas", DrawReplicas},
     {"stream", DrawStream},
 };
 
-struct FaultRow {
-  std::string_view name;
-  void (*draw)(Rng&, const SwarmJob&, ClusterOptions*);
-};
-constexpr FaultRow kFaultRows[] = {
+constexpr std::pair<std::string_view, void (*)(Rng&, const SwarmJob&, ClusterOptions*)> kFaultRows[] = {
     {"pauses", DrawPauses},         {"partitions", DrawPartitions},
     {"slow hosts", DrawSlowHosts},  {"deaths at points", DrawDeathsAtPoints},
     {"membership", DrawMembership}, {"coordinators", DrawCoordinators},
@@ -401,14 +393,14 @@ FaultJob DrawFaultJob(uint64_t seed) {
   FaultJob drawn;
   drawn.job.seed = seed;
   const auto rng_of = [seed](std::string_view name) { return Rng(Mix(seed, HashName(name))); };
-  for (const JobRow& row : kJobRows) {
-    Rng rng = rng_of(row.name);
-    row.draw(rng, &drawn.job);
+  for (const auto& [name, draw] : kJobRows) {
+    Rng rng = rng_of(name);
+    draw(rng, &drawn.job);
   }
   drawn.options = SwarmOptions(drawn.job);
-  for (const FaultRow& row : kFaultRows) {
-    Rng rng = rng_of(row.name);
-    row.draw(rng, drawn.job, &drawn.options);
+  for (const auto& [name, draw] : kFaultRows) {
+    Rng rng = rng_of(name);
+    draw(rng, drawn.job, &drawn.options);
   }
   // Nothing may move while a process that is needed is stopped or cut off.
   const Faults& faults = drawn.options.faults;

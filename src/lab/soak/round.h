@@ -1,5 +1,5 @@
-// A round of `leat soak`: runs a job with real processes and its faults, and checks the number of events that
-// the job has counted.
+// A round of `leat soak`: its plan is a job that counts events, and its faults; it runs the job with real
+// processes, and checks the number of events that the job has counted.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,73 @@
 #include <string>
 #include <vector>
 
-#include "lab/soak/round_plan.h"
+#include "base/clock.h"
+#include "base/fields/fields.h"
 #include "run/launcher/processes.h"
 
 namespace leat::soak {
+
+// ---- the plan: a pure function of the seed
+
+enum class Part : uint8_t { kWorker = 0, kServer = 1, kCoordinator = 2, kAll = 3 };
+LEAT_ENUM(Part, (kWorker, "worker"), (kServer, "server"), (kCoordinator, "coordinator"), (kAll, "all"));
+
+enum class FaultKind : uint8_t {
+  kKill = 0,  // kill -9, and started again after `lasts`; the coordinator at the same or at the other address
+  kStop = 1,  // SIGSTOP, and SIGCONT after `lasts`
+  kCut = 2,   // the network loses everything to and from its host, for `lasts`
+  kFullDisk = 3,  // the coordinator has no space left, for `lasts`
+  kReplace = 4,   // SIGTERM, so that it hands over what it has and leaves; then a new one joins
+  kJoin = 5,      // another process joins
+  kTakeOver = 6,  // the coordinator is stopped for `lasts`, and another one takes over at the other address
+  kRolling = 7,   // all are replaced, one after the other; the coordinator is killed
+  kDie = 8,       // the job has a process die at the named point
+};
+LEAT_ENUM(FaultKind, (kKill, "killed"), (kStop, "stopped"), (kCut, "cut off"), (kFullDisk, "full disk"),
+          (kReplace, "replaced"), (kJoin, "joins"), (kTakeOver, "overtaken"), (kRolling, "rolling restart"),
+          (kDie, "dies"));
+
+struct RoundFault {
+  FaultKind kind = FaultKind::kKill;
+  Part part = Part::kWorker;
+  uint32_t index = 0;   // among the processes of the part that are there
+  uint64_t moment = 0;  // events that have counted by then
+  Duration lasts{0};
+  bool elsewhere = false;  // kKill of the coordinator: it is started at the other address
+  std::string point;       // kDie: a value of debug: die_at
+  uint32_t after = 1;      // kDie: debug: die_after
+  // "worker 1 killed at 3500 events, started again after 0.8 s"
+  std::string Describe() const;
+};
+
+struct RoundPlan {
+  uint64_t seed = 0;
+  std::string strategy;  // as in a job
+  uint32_t workers = 2;
+  uint32_t servers = 3;
+  uint64_t events = 0;
+  uint32_t batch_size = 50;
+  uint32_t split_batches = 4;
+  // The hosts of servers and workers do not see the job's directory.
+  bool hidden = false;
+  std::vector<RoundFault> faults;  // by moment; the stream goes on until the last one is over
+
+  bool Has(FaultKind kind) const;
+  std::string Describe() const;
+  std::string JobText() const;  // the job file
+};
+
+// Events a second that the bots publish.
+inline constexpr uint64_t kRate = 4000;
+
+// The strategies that rounds take in turn.
+const std::vector<std::string>& RoundStrategies();
+
+// Round `round` of a soak that begins with `first_seed` has the seed first_seed + round. `hosts`: each
+// process is on a host of its own, whose network can be cut and whose disk can fill up.
+RoundPlan DrawRound(uint64_t seed, bool hosts);
+
+// ---- the run
 
 // Errors in a job's count of events, found in its parameters. A parameter below the number of events has lost
 // some, one above it has counted some twice; a job may have both.

@@ -17,7 +17,6 @@
 #include "base/path/paths.h"
 #include "lab/hosts/hosts.h"
 #include "lab/soak/round.h"
-#include "lab/soak/round_plan.h"
 #include "run/launcher/processes.h"
 #include "run/launcher/signals.h"
 #include "show/report/grouped.h"

@@ -3,7 +3,6 @@
 
 #include "lab/sim/allreduce/group_members.h"
 #include "lab/sim/allreduce/group_network.h"
-#include "lab/sim/checkpoints/checkpoint_files.h"
 #include "lab/sim/checkpoints/disk.h"
 #include "lab/sim/cluster/world.h"
 #include "lab/sim/faults/fault_injector.h"

@@ -310,11 +310,6 @@ uint32_t ProcessTable::AddressIdOf(const std::string& address) {
   return at->second;
 }
 
-uint32_t ProcessTable::FindAddress(const std::string& address) const {
-  const auto at = address_ids_.find(address);
-  return at == address_ids_.end() ? 0 : at->second;
-}
-
 bool ProcessTable::Values(std::vector<float>* values) const {
   values->assign(world_.elements, 0);
   std::vector<bool> there(world_.slice_ranges.size(), false);

@@ -141,8 +141,6 @@ class ProcessTable : Concern {
 
   // The number of an address; 0: of none.
   uint32_t AddressIdOf(const std::string& address);
-  // 0: no process has ever been there.
-  uint32_t FindAddress(const std::string& address) const;
   const std::string& AddressOf(uint32_t id) const { return addresses_[id].address; }
   // The slot of the process at an address, or kNobody.
   uint32_t SlotAt(uint32_t id) const { return addresses_[id].slot; }

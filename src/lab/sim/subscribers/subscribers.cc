@@ -215,7 +215,7 @@ void Subscribers::Execute(const SubscriberPtr& s, const SendPush& a) {
     return;
   }
   queue_.After(Latency(least), [this, s, a, connection, fail, least, incarnation = s->incarnation,
-                                id = processes_.FindAddress(a.address)] {
+                                id = processes_.AddressIdOf(a.address)] {
     const ProcessPtr p = processes_.At(id);
     if (!p) return fail(Latency(least));
     const auto answer = [this, s, server = a.server, connection, incarnation, least](

@@ -126,21 +126,18 @@ class Point {
     LEAT_ASSIGN_OR_RETURN(coordinator, CoordinatorAddress());
     client_ = control::ControlClient::Make(coordinator, token_, nullptr);
     uint32_t host = 1;
-    for (uint32_t i = 0; i < point_.servers; ++i, ++host)
-      LEAT_RETURN_IF_ERROR(LaunchMember("ps", i, host, coordinator));
-    for (uint32_t i = 0; i < point_.workers; ++i, ++host)
-      LEAT_RETURN_IF_ERROR(LaunchMember("worker", i, host, coordinator));
+    for (const auto& [role, count] :
+         {std::pair<std::string, uint32_t>("ps", point_.servers), {"worker", point_.workers}}) {
+      for (uint32_t i = 0; i < count; ++i, ++host) {
+        const std::string name = role + "-" + std::to_string(i);
+        const std::string scratch = point_.folder + "/scratch/" + name;
+        const std::string listen = (point_.on_hosts ? hosts_.Address(host) : "127.0.0.1") + ":0";
+        fs::create_directories(scratch);
+        LEAT_RETURN_IF_ERROR(Launch(
+            name, host, {role, "--coordinator", coordinator, "--listen", listen, "--scratch", scratch}));
+      }
+    }
     return Status();
-  }
-
-  Status LaunchMember(const std::string& role, uint32_t index, uint32_t host,
-                      const std::string& coordinator) {
-    const std::string name = role + "-" + std::to_string(index);
-    const std::string scratch = point_.folder + "/scratch/" + name;
-    fs::create_directories(scratch);
-    return Launch(name, host,
-                  {role, "--coordinator", coordinator, "--listen",
-                   (point_.on_hosts ? hosts_.Address(host) : "127.0.0.1") + ":0", "--scratch", scratch});
   }
 
   Status Launch(const std::string& name, uint32_t host, std::vector<std::string> arguments) {
