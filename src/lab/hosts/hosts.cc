@@ -11,7 +11,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <functional>
 
 #include "base/files/descriptor.h"
 
@@ -41,17 +40,6 @@ int WaitFor(pid_t child) {
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
   return status;
-}
-
-// Runs `what` in a child that is on a host. It returns an error number, or 0.
-Status On(const std::vector<int>& namespaces, const std::string& name, const std::function<int()>& what) {
-  const pid_t child = fork();
-  if (child < 0) return Failed("fork");
-  if (child == 0) _exit(Enter(namespaces) ? what() : errno);
-  const int status = WaitFor(child);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return Status();
-  errno = WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
-  return Failed(name);
 }
 
 // The path of a program of iproute2; empty if it is not there.
@@ -180,10 +168,6 @@ Status Hosts::Start(uint32_t host) {
   return Ip({"link", "set", "lo", "up"}, made.namespaces);
 }
 
-std::string Hosts::Address(uint32_t host) const {
-  return "10.213.7." + std::to_string(host + 1);
-}
-
 // A cable that is pulled out of the switch: neither end notices.
 Status Hosts::Cut(uint32_t host) {
   return Ip({"link", "set", Cable(host), "nomaster"});
@@ -207,8 +191,17 @@ Status Hosts::Shape(uint32_t host, double bits_per_s, uint64_t burst) {
 }
 
 Status Hosts::Hide(uint32_t host, const std::string& folder) {
-  return On(hosts_[host].namespaces, "cannot hide " + folder,
-            [&folder] { return mount("none", folder.c_str(), "tmpfs", 0, nullptr) == 0 ? 0 : errno; });
+  const pid_t child = fork();
+  if (child < 0) return Failed("fork");
+  if (child == 0) {
+    const bool done =
+        Enter(hosts_[host].namespaces) && mount("none", folder.c_str(), "tmpfs", 0, nullptr) == 0;
+    _exit(done ? 0 : errno);
+  }
+  const int status = WaitFor(child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return Status();
+  errno = WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
+  return Failed("cannot hide " + folder);
 }
 
 Status MountDisk(const std::string& folder, uint64_t bytes) {

@@ -128,8 +128,7 @@ std::string CheckCover(std::vector<Cut> cuts, const std::vector<Position>& start
   std::vector<Position> at = start;
   std::ranges::sort(cuts, [](const Cut& a, const Cut& b) { return a.begin < b.begin; });
   for (const Cut& cut : cuts) {
-    const std::string name = "cut at partition " + std::to_string(cut.partition) + " epoch " +
-                             std::to_string(cut.begin.epoch) + " offset " + std::to_string(cut.begin.offset);
+    const std::string name = "cut at partition " + std::to_string(cut.partition) + " " + NameOf(cut.begin);
     if (!cut.valid()) return name + " is not valid";
     Position& here = at[cut.partition];
     if (cut.after != here) return name + " does not follow the previous one";
@@ -142,8 +141,7 @@ std::string CheckCover(std::vector<Cut> cuts, const std::vector<Position>& start
   }
   for (size_t p = 0; p < at.size(); ++p) {
     if (start[p].offset < end[p] && at[p] != Position{epochs - 1, end[p]}) {
-      return "partition " + std::to_string(p) + " is cut up to epoch " + std::to_string(at[p].epoch) +
-             " offset " + std::to_string(at[p].offset) + " only";
+      return "partition " + std::to_string(p) + " is cut up to " + NameOf(at[p]) + " only";
     }
   }
   return "";

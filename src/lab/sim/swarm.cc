@@ -136,28 +136,8 @@ ClusterOptions SwarmOptions(const SwarmJob& job) {
     faults = {};
     faults.slow_disk = milliseconds(100);
   }
-  if (job.elastic) {
-    options.max_servers = job.servers + 3;
-    options.plan = {{.what = What::kStart, .at = milliseconds(600), .role = Role::kServer},
-                    {.what = What::kStart, .at = milliseconds(700), .role = Role::kServer},
-                    {.what = What::kLeave, .at = milliseconds(3000), .role = Role::kServer}};
-  }
-  if (job.paused) {
-    Rng pauses(Mix(job.seed, 9));
-    for (int i = 0; i < 3; ++i) {
-      options.plan.push_back({.what = What::kPauseJob,
-                              .at = FromSeconds(0.5 + 8 * pauses.Uniform()),
-                              .lasts = FromSeconds(3 * pauses.Uniform())});
-    }
-  }
-  options.move_death = job.move_death;
   if (!job.strategy.on_servers()) return options;
   options.replicas = job.replicas;
-  if (job.sites) {
-    options.server_places = {{"north", "a", ""}, {"south", "a", ""}, {"north", "b", ""}, {"south", "b", ""}};
-    options.max_servers = 2 * job.servers;
-  }
-  options.forward_death = job.forward_death;
   options.forward_timeout = milliseconds(600);
   if (!job.fault_free && Rng(Mix(job.seed, 9)).Chance(0.5)) faults.deaths_in_forwards = 0.0005;
   return options;
@@ -177,10 +157,6 @@ ClusterResult RunCounting(const ClusterOptions& options, Hooks hooks) {
   }
   if (result.violation) result.error = result.violation->ToString();
   return result;
-}
-
-ClusterResult RunSwarm(const SwarmJob& job) {
-  return RunSwarm(job, SwarmOptions(job));
 }
 
 ClusterResult RunSwarm(const SwarmJob& job, ClusterOptions options, Hooks hooks) {
@@ -341,41 +317,6 @@ constexpr std::pair<std::string_view, void (*)(Rng&, const SwarmJob&, ClusterOpt
     {"membership", DrawMembership}, {"coordinators", DrawCoordinators},
 };
 
-uint64_t DigestOf(const ClusterResult& r) {
-  uint64_t digest = HashName(r.error);
-  for (const uint64_t count : {static_cast<uint64_t>(r.took.count()),
-                               r.messages,
-                               r.deaths,
-                               r.pauses,
-                               r.restarts,
-                               r.overtaken,
-                               r.replaced,
-                               r.resumes,
-                               r.raises,
-                               r.marks,
-                               r.lane_changes,
-                               r.rounds_remade,
-                               r.drained,
-                               r.checkpoints,
-                               r.overdue_leases,
-                               r.cuts,
-                               r.isolations,
-                               r.unreachable,
-                               r.duplicates,
-                               r.late,
-                               r.regranted_leases,
-                               r.groups,
-                               r.state_broadcasts,
-                               r.loads,
-                               r.moves,
-                               r.moved_bytes,
-                               r.forwards,
-                               r.promotions}) {
-    digest = Mix(digest, count);
-  }
-  return digest;
-}
-
 std::string DescribeStrategy(const StrategyConfig& s) {
   std::string text(protocol::Name(s.kind));
   if (s.kind == Kind::kSsp) text += " of staleness " + std::to_string(s.staleness);
@@ -427,17 +368,44 @@ std::string FaultJob::Describe() const {
   return text;
 }
 
-FaultOutcome RunFaultJob(uint64_t seed, Hooks hooks) {
+ClusterResult RunFaultJob(uint64_t seed, Hooks hooks) {
   FaultJob drawn = DrawFaultJob(seed);
-  FaultOutcome outcome;
-  outcome.result = RunSwarm(drawn.job, std::move(drawn.options), std::move(hooks));
-  outcome.error = outcome.result.error;
-  if (const auto& violation = outcome.result.violation) {
-    outcome.lost = violation->lost;
-    outcome.twice = violation->twice;
+  return RunSwarm(drawn.job, std::move(drawn.options), std::move(hooks));
+}
+
+uint64_t DigestOf(const ClusterResult& r) {
+  uint64_t digest = HashName(r.error);
+  for (const uint64_t count : {static_cast<uint64_t>(r.took.count()),
+                               r.messages,
+                               r.deaths,
+                               r.pauses,
+                               r.restarts,
+                               r.overtaken,
+                               r.replaced,
+                               r.resumes,
+                               r.raises,
+                               r.marks,
+                               r.lane_changes,
+                               r.rounds_remade,
+                               r.drained,
+                               r.checkpoints,
+                               r.overdue_leases,
+                               r.cuts,
+                               r.isolations,
+                               r.unreachable,
+                               r.duplicates,
+                               r.late,
+                               r.regranted_leases,
+                               r.groups,
+                               r.state_broadcasts,
+                               r.loads,
+                               r.moves,
+                               r.moved_bytes,
+                               r.forwards,
+                               r.promotions}) {
+    digest = Mix(digest, count);
   }
-  outcome.digest = DigestOf(outcome.result);
-  return outcome;
+  return digest;
 }
 
 }  // namespace leat::sim

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "lab/sim/cluster/cluster.h"
@@ -26,22 +25,18 @@ struct SwarmJob {
   bool late_labels = false;  // and one pass over the stream
   bool moments = false;      // with a variable of moments
   bool standby = true;       // in half of the jobs, some workers stand by
-  bool elastic = false;      // two servers join and one leaves, whatever else happens
-  bool paused = false;       // several times, by commands
-  std::optional<MoveDeath> move_death = {};
-  uint32_t replicas = 1;  // on so many servers
-  bool sites = false;     // servers are in two sites with two zones each
-  std::optional<ForwardDeath> forward_death = {};
+  uint32_t replicas = 1;     // on so many servers
 };
 
 // The options of such a job, without the hook that resumes it.
 ClusterOptions SwarmOptions(const SwarmJob& job);
 
-// Runs such a job with these options, which begin as SwarmOptions, and checks it in the same way.
+// Runs such a job with these options, which begin as SwarmOptions, and checks that every event was counted
+// exactly once; `error` is empty if so.
 ClusterResult RunSwarm(const SwarmJob& job, ClusterOptions options, Hooks hooks = {});
-
-// Runs the job and checks that every event was counted exactly once; `error` is empty if so.
-ClusterResult RunSwarm(const SwarmJob& job);
+inline ClusterResult RunSwarm(const SwarmJob& job) {
+  return RunSwarm(job, SwarmOptions(job));
+}
 
 // Runs any job of the counting model, and checks it in the same way.
 ClusterResult RunCounting(const ClusterOptions& options, Hooks hooks = {});
@@ -59,16 +54,8 @@ struct FaultJob {
 // A pure function of the seed.
 FaultJob DrawFaultJob(uint64_t seed);
 
-struct FaultOutcome {
-  std::string error;  // empty: every event was counted once, and no invariant was violated
-  // Events that some slice lacks, or has too often. A job that ends early, because another invariant is
-  // violated, has neither.
-  uint64_t lost = 0, twice = 0;
-  ClusterResult result;
-  // Digest of everything that the run has counted: two runs of a seed have the same.
-  uint64_t digest = 0;
-};
-
-FaultOutcome RunFaultJob(uint64_t seed, Hooks hooks = {});
+ClusterResult RunFaultJob(uint64_t seed, Hooks hooks = {});
+// A digest of everything that a run has counted: two runs of a seed have the same.
+uint64_t DigestOf(const ClusterResult& result);
 
 }  // namespace leat::sim

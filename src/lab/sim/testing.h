@@ -18,13 +18,36 @@
 
 namespace leat::sim {
 
+// The options of a job in which two servers join and one leaves, whatever else happens.
+inline ClusterOptions ElasticOptions(const SwarmJob& job) {
+  using What = PlannedFault::What;
+  using protocol::Role;
+  ClusterOptions options = SwarmOptions(job);
+  options.max_servers = job.servers + 3;
+  options.plan = {{.what = What::kStart, .at = std::chrono::milliseconds(600), .role = Role::kServer},
+                  {.what = What::kStart, .at = std::chrono::milliseconds(700), .role = Role::kServer},
+                  {.what = What::kLeave, .at = std::chrono::milliseconds(3000), .role = Role::kServer}};
+  return options;
+}
+
+// The same options, and commands that pause the job several times.
+inline ClusterOptions WithPauses(ClusterOptions options) {
+  Rng pauses(Mix(options.seed, 9));
+  for (int i = 0; i < 3; ++i) {
+    options.plan.push_back({.what = PlannedFault::What::kPauseJob,
+                            .at = FromSeconds(0.5 + 8 * pauses.Uniform()),
+                            .lasts = FromSeconds(3 * pauses.Uniform())});
+  }
+  return options;
+}
+
 // A job whose coordinators have directories of their own, checked in the same way.
 struct StandbyJob {
   uint64_t seed = 1;
   protocol::StrategyConfig strategy;
   uint64_t standbys = 1;
   uint32_t replicas = 1;   // see SwarmJob
-  bool paused = false;     // see SwarmJob
+  bool paused = false;     // see WithPauses
   bool only_kill = false;  // the active coordinator dies once, for good, and nothing else goes wrong
   uint32_t followers = 0;  // members that follow the parameters
 };
@@ -33,8 +56,8 @@ inline ClusterResult RunWithStandbys(const StandbyJob& job) {
                                          .strategy = job.strategy,
                                          .fault_free = job.only_kill,
                                          .standby = false,
-                                         .paused = job.paused,
                                          .replicas = job.replicas});
+  if (job.paused) options = WithPauses(std::move(options));
   Rng rng(Mix(job.seed, 9));
   options.coordinator_standbys = static_cast<uint32_t>(job.standbys);
   options.followers = job.followers;

@@ -6,8 +6,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "base/text.h"
-
 namespace leat::study {
 
 namespace {
@@ -301,17 +299,9 @@ void ThroughputMeter::Add(Time now, uint64_t events) {
   if (!first_) first_ = last_;
 }
 
-Duration ThroughputMeter::measured() const {
-  return first_ ? last_.at - first_->at : Duration(0);
-}
-
 std::optional<double> ThroughputMeter::rate() const {
   if (measured() <= Duration(0)) return std::nullopt;
   return static_cast<double>(last_.events - first_->events) / Seconds(measured());
-}
-
-std::string Target::Text() const {
-  return Formatted("%s %.4g", figure.c_str(), value);
 }
 
 Target ParseTarget(const std::string& text) {

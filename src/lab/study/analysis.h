@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/fields/fields.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "show/report/job_status.h"
 
 namespace leat::study {
@@ -130,7 +131,7 @@ class ThroughputMeter {
   // `events` since the beginning; times do not decrease.
   void Add(Time now, uint64_t events);
   // How long events have been measured; 0: not yet.
-  Duration measured() const;
+  Duration measured() const { return first_ ? last_.at - first_->at : Duration(0); }
   // Events per second; none if there were fewer than two moments.
   std::optional<double> rate() const;
 
@@ -154,7 +155,8 @@ struct Target {
   double value = 0;
   uint64_t window = 5000;  // events that the figure has to cover at least: `metrics: window` of the job
 
-  std::string Text() const;  // "accuracy 0.95"
+  // "accuracy 0.95"
+  std::string Text() const { return Formatted("%s %.4g", figure.c_str(), value); }
 };
 
 // Parses "accuracy=0.95", "loss=0.3". Throws std::invalid_argument with the text.

@@ -46,21 +46,12 @@ uint32_t IndexOf(const Config& word, std::string_view what, const std::vector<st
   return static_cast<uint32_t>(std::ranges::find(names, name) - names.begin());
 }
 
-// Places of a role on all hosts.
-uint32_t PlacesOf(const std::vector<HostGroup>& groups, uint32_t HostGroup::*role) {
+}  // namespace
+
+uint32_t ClusterFile::PlacesOf(uint32_t HostGroup::*role) const {
   uint32_t places = 0;
   for (const HostGroup& group : groups) places += group.count * group.*role;
   return places;
-}
-
-}  // namespace
-
-uint32_t ClusterFile::workers() const {
-  return PlacesOf(groups, &HostGroup::workers);
-}
-
-uint32_t ClusterFile::servers() const {
-  return PlacesOf(groups, &HostGroup::servers);
 }
 
 ClusterFile ParseCluster(const Config& config) {

@@ -38,8 +38,10 @@ struct ClusterFile {
   sim::Deaths deaths;
   double disk_bytes_per_s = 0;
 
-  uint32_t workers() const;  // places for them
-  uint32_t servers() const;
+  // Places on all hosts.
+  uint32_t PlacesOf(uint32_t HostGroup::*role) const;
+  uint32_t workers() const { return PlacesOf(&HostGroup::workers); }
+  uint32_t servers() const { return PlacesOf(&HostGroup::servers); }
 };
 
 // Reads `classes:`, `hosts:`, `zones:`, `input:`, `deaths:` and `disk:`. Throws std::invalid_argument with

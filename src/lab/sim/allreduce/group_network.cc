@@ -272,8 +272,13 @@ void GroupNetwork::Proceed(const ProcessPtr& p, uint64_t bucket) {
       }
       case ReduceAction::Kind::kFinished: {
         const BucketRun::Kind kind = run.kind;
-        if (run.reduction.shape().path == ReducePath::kOneShot && Carries(run))
-          KeepContributions(p.get(), &run);
+        if (run.reduction.shape().path == ReducePath::kOneShot && Carries(run)) {
+          // Each member adds all contributions when it applies the step.
+          in.contributions.resize(in.members.size());
+          for (BucketRun::BufferedPiece& piece : run.buffered)
+            in.contributions[piece.hop.peer] = std::move(piece.payload);
+          in.contributions[in.rank] = std::make_shared<const std::vector<float>>(p->group_member->sums);
+        }
         in.runs.erase(bucket);
         if (kind == BucketRun::Kind::kState) return all_.groups.OnStateShared(p);
         if (in.reducing && in.runs.empty()) all_.groups.OnReduced(p);
@@ -281,15 +286,6 @@ void GroupNetwork::Proceed(const ProcessPtr& p, uint64_t bucket) {
       }
     }
   }
-}
-
-// A one-shot reduction adds nothing here; each member adds when it applies the step.
-void GroupNetwork::KeepContributions(RoleProcess* p, BucketRun* run) {
-  Membership& in = p->group_member->in;
-  in.contributions.resize(in.members.size());
-  for (BucketRun::BufferedPiece& buffered_piece : run->buffered)
-    in.contributions[buffered_piece.hop.peer] = std::move(buffered_piece.payload);
-  in.contributions[in.rank] = std::make_shared<const std::vector<float>>(p->group_member->sums);
 }
 
 void GroupNetwork::Combine(RoleProcess* p, BucketRun* run, const ReduceAction& action) {

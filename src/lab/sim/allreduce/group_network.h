@@ -78,7 +78,6 @@ class GroupNetwork : Concern {
   bool Accept(const ProcessPtr& p, BucketRun* run, uint32_t m);
   // Executes the pending actions. The bucket, and the group, may have ended afterwards.
   void Proceed(const ProcessPtr& p, uint64_t bucket);
-  void KeepContributions(RoleProcess* p, BucketRun* run);
   void Combine(RoleProcess* p, BucketRun* run, const protocol::ReduceAction& action);
   void SendHop(const ProcessPtr& p, uint64_t bucket, BucketRun* run, const protocol::Hop& hop);
   // True if the bucket has real data rather than a modelled size.

@@ -1,10 +1,7 @@
 #include "lab/sim/checkpoints/disk.h"
 
-#include <algorithm>
 #include <cstring>
 #include <iterator>
-#include <string>
-#include <utility>
 
 #include "lab/sim/cluster/concerns.h"
 #include "protocol/guards.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "lab/sim/succession/coordinator_processes.h"
+#include "lab/sim/succession/coordinators.h"
 #include "protocol/actions.h"
 #include "protocol/coordinator/coordinator.h"
 #include "protocol/server/server.h"

@@ -84,7 +84,6 @@ class Cluster::Router : public ClusterConcerns {
   };
 
   void Handle(const EventQueue::Event& event);
-  void PrefetchEvent(const EventQueue::Event& event, int hop);
   void Watch();
   void CheckProgress();
   ClusterResult Result() const;
@@ -112,7 +111,10 @@ ClusterResult Cluster::Router::Run() {
   while (!world.done && world.now() < options.time_limit && world.queue.Next(&event)) {
     // With fewer, the data is in the cache anyway.
     if (world.queue.size() >= kCrowd) {
-      world.queue.LookAhead([this](const EventQueue::Event& soon, int hop) { PrefetchEvent(soon, hop); });
+      world.queue.LookAhead([this](const EventQueue::Event& soon, int hop) {
+        if (soon.kind == kComputed) return machines.PrefetchEvent(soon.what, hop);
+        if (soon.kind == kArrive || soon.kind == kDeliver) pushes.PrefetchEvent(soon, hop);
+      });
     }
     Handle(event);
   }
@@ -151,11 +153,6 @@ void Cluster::Router::Handle(const EventQueue::Event& event) {
     default:
       return;
   }
-}
-
-void Cluster::Router::PrefetchEvent(const EventQueue::Event& event, int hop) {
-  if (event.kind == kComputed) return machines.PrefetchEvent(event.what, hop);
-  if (event.kind == kArrive || event.kind == kDeliver) pushes.PrefetchEvent(event, hop);
 }
 
 void Cluster::Router::Watch() {

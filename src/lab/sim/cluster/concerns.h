@@ -12,8 +12,7 @@
 #include "lab/sim/push/push_messages.h"
 #include "lab/sim/slices/server_processes.h"
 #include "lab/sim/subscribers/subscribers.h"
-#include "lab/sim/succession/coordinator_hosts.h"
-#include "lab/sim/succession/coordinator_processes.h"
+#include "lab/sim/succession/coordinators.h"
 
 namespace leat::sim {
 

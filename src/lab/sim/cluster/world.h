@@ -74,7 +74,7 @@ struct World {
   uint64_t elements = 0;
   bool modelled = false;
   bool done = false;
-  ClusterResult result;  // what the concerns have counted so far
+  ClusterResult result;  // counts of all concerns so far
 };
 
 // Base of the concerns: the world, and the way to the other concerns, of which each uses only the public

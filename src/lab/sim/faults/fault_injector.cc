@@ -22,10 +22,6 @@ void FaultInjector::InjectFaults() {
   world_.OwnDirectories() ? InjectStandbyFault() : InjectFault();
 }
 
-void FaultInjector::Plan(const PlannedFault& planned) {
-  queue_.After(planned.at, [this, planned] { Carry(planned); });
-}
-
 void FaultInjector::InjectFault() {
   queue_.After(FromSeconds(rng_.Exponential(Seconds(options_.faults.fault_interval))), [this] {
     if (!world_.Faulty() || world_.done) return;
@@ -47,7 +43,13 @@ void FaultInjector::InjectFault() {
       const bool among_servers = options_.replicas > 1 && rng_.Chance(0.5);
       const auto one = processes_.Any(among_servers ? Role::kServer : Role::kWorker),
                  server = processes_.Any(Role::kServer);
-      if (one && server) CutPair(*one, *server, Between(100, 6000));
+      if (!one || !server) return;
+      ++result_.cuts;
+      const Duration lasts = Between(100, 6000);
+      world_.TellFault("does not reach server " + std::to_string(server->started) + " " + For(lasts),
+                       one.get());
+      Time& until = cut_until_[{one->node, server->node}];
+      until = std::max(until, now() + lasts);
       return;
     }
     const double what = rng_.Uniform();
@@ -319,13 +321,6 @@ void FaultInjector::PauseCoordinator(Duration lasts) {
 void FaultInjector::CutOff(RoleProcess* p, Duration lasts) {
   world_.TellFault("does not reach the coordinator " + For(lasts), p);
   p->cut_off_until = now() + lasts;
-}
-
-void FaultInjector::CutPair(const RoleProcess& worker, const RoleProcess& server, Duration lasts) {
-  ++result_.cuts;
-  world_.TellFault("does not reach server " + std::to_string(server.started) + " " + For(lasts), &worker);
-  Time& until = cut_until_[{worker.node, server.node}];
-  until = std::max(until, now() + lasts);
 }
 
 bool FaultInjector::IsCut(NodeId worker, NodeId server) const {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "lab/sim/members/role_process.h"
-#include "lab/sim/succession/coordinator_processes.h"
+#include "lab/sim/succession/coordinators.h"
 #include "protocol/messages_control.h"
 
 namespace leat::sim {
@@ -24,7 +24,9 @@ class FaultInjector : Concern {
   // Schedules random deaths of processes, which start again on their hosts.
   void InjectDeaths();
   // Schedules a planned fault.
-  void Plan(const PlannedFault& planned);
+  void Plan(const PlannedFault& planned) {
+    queue_.After(planned.at, [this, planned] { Carry(planned); });
+  }
 
   // True if the process dies here.
   bool DiesAt(DeathPoint point, const ProcessPtr& p);
@@ -66,13 +68,12 @@ class FaultInjector : Concern {
   void PauseCoordinator(Duration lasts);
   // Cuts a process off from all coordinators.
   void CutOff(RoleProcess* p, Duration lasts);
-  // Cuts the network between the two, in both directions.
-  void CutPair(const RoleProcess& worker, const RoleProcess& server, Duration lasts);
   // Cuts a process off from all others.
   void Isolate(RoleProcess* p, Duration lasts);
   bool IsIsolated(const RoleProcess* p) const { return p != nullptr && now() < p->isolated_until; }
 
-  std::map<std::pair<NodeId, NodeId>, Time> cut_until_;  // by worker and server
+  // The network between a worker and a server, in both directions.
+  std::map<std::pair<NodeId, NodeId>, Time> cut_until_;
 };
 
 }  // namespace leat::sim

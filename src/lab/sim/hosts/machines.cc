@@ -278,7 +278,7 @@ void Machines::PrefetchEvent(uint32_t index, int hop) {
 void Machines::Execute(const ProcessPtr& p, const PrepareSplit& a) {
   if (options_.check) all_.lease_check.CheckTaken(*p, a.lease);
   if (p->group_member) p->group_member->leases[a.lease.id] = a.lease;
-  if (HasInput()) {
+  if (options_.input.event_bytes > 0 || options_.input.decode > 0) {
     p->input.waiting.push_back({a.lease.id, a.lease.cut.events()});
     return ReadNext(p);
   }

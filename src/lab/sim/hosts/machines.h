@@ -146,7 +146,6 @@ class Machines : Concern {
     protocol::BatchOutcome outcome;
   };
 
-  bool HasInput() const { return options_.input.event_bytes > 0 || options_.input.decode > 0; }
   void ReadNext(const ProcessPtr& p);
   void RequestChunk(RoleProcess* p);
   // Decodes the split that has been read.

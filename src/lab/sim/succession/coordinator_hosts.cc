@@ -1,4 +1,4 @@
-#include "lab/sim/succession/coordinator_hosts.h"
+#include "lab/sim/succession/coordinators.h"
 
 #include <algorithm>
 #include <cstring>

@@ -42,6 +42,40 @@ std::string Escaped(std::string_view text) {
   return escaped;
 }
 
+// Points that differ in the number of workers only.
+struct Series {
+  GridPoint common;                        // workers: of the first one
+  std::string name;                        // settings that distinguish it from the other series
+  std::vector<const PointResult*> points;  // succeeded points, by workers
+  std::vector<SeriesPoint> values;         // values of `points`, in the same order
+  std::optional<SweetSpot> sweet_spot;
+};
+
+std::vector<Series> SeriesOf(const StudyFile& study, const std::vector<PointResult>& results) {
+  std::vector<Series> all;
+  std::map<GridPoint, size_t> known;
+  for (const PointResult& result : results) {
+    GridPoint common = result.point;
+    common.workers = 0;
+    const auto [at, made] = known.try_emplace(common, all.size());
+    if (made) all.push_back({.common = result.point, .name = NameOf(study, result.point)});
+    if (result.error.empty()) all[at->second].points.push_back(&result);
+  }
+  for (Series& series : all) {
+    std::ranges::stable_sort(series.points, {}, [](const PointResult* p) { return p->point.workers; });
+    for (const PointResult* p : series.points) {
+      series.values.push_back({.workers = p->point.workers,
+                               .events_per_s = p->events_per_s,
+                               .target_s = p->target_s,
+                               .target_events = p->target_events,
+                               .usage = p->usage});
+    }
+    if (!series.values.empty())
+      series.sweet_spot = FindSweetSpot(series.values, study.gain, study.target.has_value());
+  }
+  return all;
+}
+
 // ---- plots
 
 struct Curve {
@@ -176,31 +210,6 @@ std::string Sparkline(const std::vector<double>& values) {
     line += kBars[static_cast<size_t>(std::clamp(std::ceil(height) - 1, 0.0, 7.0))];
   }
   return line;
-}
-
-std::vector<Series> SeriesOf(const StudyFile& study, const std::vector<PointResult>& results) {
-  std::vector<Series> all;
-  std::map<GridPoint, size_t> known;
-  for (const PointResult& result : results) {
-    GridPoint common = result.point;
-    common.workers = 0;
-    const auto [at, made] = known.try_emplace(common, all.size());
-    if (made) all.push_back({.common = result.point, .name = NameOf(study, result.point)});
-    if (result.error.empty()) all[at->second].points.push_back(&result);
-  }
-  for (Series& series : all) {
-    std::ranges::stable_sort(series.points, {}, [](const PointResult* p) { return p->point.workers; });
-    for (const PointResult* p : series.points) {
-      series.values.push_back({.workers = p->point.workers,
-                               .events_per_s = p->events_per_s,
-                               .target_s = p->target_s,
-                               .target_events = p->target_events,
-                               .usage = p->usage});
-    }
-    if (!series.values.empty())
-      series.sweet_spot = FindSweetSpot(series.values, study.gain, study.target.has_value());
-  }
-  return all;
 }
 
 const PointResult* Winner(const StudyFile& study, const std::vector<PointResult>& results) {

@@ -6,10 +6,8 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <sstream>
 #include <utility>
-#include <vector>
 
 #include "base/encoding/printable.h"
 #include "base/exit_status.h"

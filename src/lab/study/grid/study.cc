@@ -130,6 +130,10 @@ double SecondsOfPlan(const std::vector<PlannedPoint>& plan, uint32_t cores) {
   return real + std::max(simulated / std::max(1u, cores), longest);
 }
 
+bool HasServers(const StudyFile& study, size_t strategy) {
+  return TypeOf(study.strategies[strategy]) != "allreduce";
+}
+
 }  // namespace
 
 StudyFile ParseStudy(const Config& config, const std::string& folder) {
@@ -194,10 +198,6 @@ StudyFile ParseStudy(const Config& config, const std::string& folder) {
 
 StudyFile ReadStudy(const std::string& path) {
   return ParseStudy(Config::ParseFile(path), std::filesystem::path(path).parent_path().string());
-}
-
-bool HasServers(const StudyFile& study, size_t strategy) {
-  return TypeOf(study.strategies[strategy]) != "allreduce";
 }
 
 std::vector<GridPoint> PointsOf(const StudyFile& study) {

@@ -59,8 +59,6 @@ std::string StrategyText(const StudyFile& study, size_t strategy);
 std::string PlacementText(const StudyFile& study, size_t placement);
 // A name for files: "w4-ps2-b100-async-greedy-1gbit".
 std::string KeyOf(const StudyFile& study, const GridPoint& point);
-// Whether a strategy has servers.
-bool HasServers(const StudyFile& study, size_t strategy);
 // The job of the point, as YAML.
 std::string JobOf(const StudyFile& study, const GridPoint& point);
 // A hash of all that a result of the point depends on; `mode`: how it is run.

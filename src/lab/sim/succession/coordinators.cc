@@ -1,4 +1,4 @@
-#include "lab/sim/succession/coordinator_processes.h"
+#include "lab/sim/succession/coordinators.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -238,11 +238,8 @@ void CoordinatorProcesses::ExecuteEnd(const CoordinatorPtr& c, const JobEnded& e
   if (!options_.resume || !options_.resume(&options_.servers, &options_.cuts)) {
     return Violate(Invariant::kJobEnds, "the job has ended before the stream: " + ended.status.ToString());
   }
+  // All processes are gone, and the job is resumed from the disk.
   ++result_.resumes;
-  ResumeJob();
-}
-
-void CoordinatorProcesses::ResumeJob() {
   for (const auto& c : at_) {
     if (c) c->alive = false;
   }
@@ -317,10 +314,6 @@ void ControlCalls::Call(const std::shared_ptr<Process>& from, ControlRequest req
 }
 
 // ---- commands
-
-void ControlCalls::Tell(const AdminRequest& command) {
-  Call(Admin(), command, [](const auto&) {});
-}
 
 void ControlCalls::Repeat(AdminRequest::Kind kind, std::function<void()> then) {
   Call(Admin(), AdminRequest{.kind = kind},
