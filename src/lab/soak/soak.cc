@@ -16,7 +16,6 @@
 #include "base/json/text.h"
 #include "base/path/paths.h"
 #include "lab/hosts/hosts.h"
-#include "lab/soak/round.h"
 #include "run/launcher/processes.h"
 #include "run/launcher/signals.h"
 #include "show/report/grouped.h"

@@ -78,6 +78,8 @@ std::optional<SweetSpot> FindSweetSpot(const std::vector<SeriesPoint>& series, d
 // The factor that limits a point. `before`: the point with fewer workers to compare with; may be null.
 Factor LimitingFactor(const SeriesPoint& point, const SeriesPoint* before);
 
+// ---- predictions: a search for the best choice
+
 struct Choice {
   std::string strategy;
   uint32_t workers = 1;
@@ -119,6 +121,8 @@ Advice Search(const SearchSpace& space, Goal goal, double deadline_s,
 
 // The advice in five lines; `reason`: what limits a larger choice.
 std::string Render(const Advice& advice, Goal goal, double deadline_s, const std::string& reason);
+
+// ---- measurements of a running job
 
 // The speed of a job in its middle, from how many events have counted at which time: without its start, and
 // without its end. Steps count many events at once, so the speed is taken between two moments at which

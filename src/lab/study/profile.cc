@@ -283,6 +283,14 @@ Status MeasureLink(const CalibrationOptions& options, Profile* profile) {
   return Status();
 }
 
+uint64_t ProfiledHash(const job::Job& job) {
+  uint64_t hash = Mix(HashName("profile"), job.schema.hash());
+  for (const char* section : {"model", "optimizer", "compute", "debug"}) {
+    if (job.config.Has(section)) hash = Mix(hash, HashName(section + job.config.At(section).ToYaml()));
+  }
+  return Mix(hash, job.bf16 ? 1 : 0);
+}
+
 }  // namespace
 
 Status Check(const BatchProfile& batch) {
@@ -293,14 +301,6 @@ Status Check(const BatchProfile& batch) {
 Status Check(const CostProfile& cost) {
   if (cost.byte_s <= 1e-3) return {};
   return {Code::kInvalidArgument, "byte_s is " + std::to_string(cost.byte_s) + ", at most 0.001"};
-}
-
-uint64_t ProfiledHash(const job::Job& job) {
-  uint64_t hash = Mix(HashName("profile"), job.schema.hash());
-  for (const char* section : {"model", "optimizer", "compute", "debug"}) {
-    if (job.config.Has(section)) hash = Mix(hash, HashName(section + job.config.At(section).ToYaml()));
-  }
-  return Mix(hash, job.bf16 ? 1 : 0);
 }
 
 std::string ToJson(const Profile& profile) {

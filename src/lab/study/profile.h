@@ -57,9 +57,11 @@ LEAT_FIELDS(LinkProfile, (to, AtMost(1000)),
             (latency_s, NotNegative, AtMost(10)));
 
 struct Profile {
-  std::string job;        // its name
-  uint64_t job_hash = 0;  // ProfiledHash
-  std::string machine;    // the processor's name
+  std::string job;  // its name
+  // A hash of all that the times of a job depend on: schema, model, optimizer, precision, threads, delays for
+  // tests. Strategy, batch size and cluster may differ.
+  uint64_t job_hash = 0;
+  std::string machine;  // the processor's name
   uint32_t cores = 0;
   std::string build;                  // version of the program
   std::vector<BatchProfile> batches;  // by size, each once, at least one
@@ -73,10 +75,6 @@ LEAT_FIELDS(Profile, (job, AtMost(1000)), (job_hash, Fixed), (machine, AtMost(10
             (cores, AtLeast(1), AtMost(1'000'000)), (build, AtMost(1000)), (batches, AtMost(1000)), (input),
             (server), (worker), (member), (link));
 
-// A hash of all that the times of a job depend on: schema, model, optimizer, precision, threads, delays for
-// tests. Strategy, batch size and cluster may differ.
-uint64_t ProfiledHash(const job::Job& job);
-
 std::string ToJson(const Profile& profile);
 // Checks everything. `name` stands for the file in errors, which are one line.
 Result<Profile> ParseProfile(std::string_view json, std::string_view name);
@@ -88,6 +86,8 @@ Status CheckProfile(const Profile& profile, const job::Job& job, std::string_vie
 // The compute time of a batch. Between two measured sizes it is interpolated; a size outside of them is
 // kInvalidArgument.
 Result<BatchProfile> BatchOf(const Profile& profile, uint32_t size, std::string_view name);
+
+// ---- calibration
 
 struct CalibrationOptions {
   std::vector<uint32_t> batches;  // sizes; empty: the job's

@@ -328,39 +328,24 @@ void PushMessages::TakeReply(uint32_t m) {
 void PushMessages::PrefetchEvent(const EventQueue::Event& event, int hop) {
   const Message& message = messages_[event.what];
   if (hop == 0) return Prefetch(&message, sizeof(message));
-  if (hop == 1) Prefetch(processes_[message.from].get(), kHotProcessBytes);
-  if (const RoleProcess* const p = processes_[message.from].get(); hop == 2 && p)
-    Prefetch(p->host, sizeof(HostState));
-  if (!message.back) return PrefetchForPush(message, hop);
-  if (event.kind == kDeliver) PrefetchForReply(message, hop);
-}
-
-void PushMessages::PrefetchForPush(const Message& message, int hop) {
-  const PushRequest& request = *message.request;
-  if (hop == 1) {
-    Prefetch(&request, sizeof(request));
-    Prefetch(message.way, sizeof(Connection));
-    Prefetch(message.reply.slices.data(), message.reply.slices.capacity() * sizeof(SliceReply));
-  } else if (hop == 2) {
-    Prefetch(request.slices.data(), request.slices.size() * sizeof(SliceRef));
-  } else if (const uint32_t slot = processes_.SlotAt(message.address_id);
-             hop == 3 && slot != ProcessTable::kNobody) {
-    PrefetchHints::Push(*processes_[slot]->server, request);
-  }
-}
-
-void PushMessages::PrefetchForReply(const Message& message, int hop) {
   const RoleProcess* const p = processes_[message.from].get();
-  if (!p || p->incarnation != message.from_incarnation || message.failed) return;
+  if (hop == 1) Prefetch(p, kHotProcessBytes);
+  if (hop == 2 && p) Prefetch(p->host, sizeof(HostState));
+  if (message.back &&
+      (event.kind != kDeliver || !p || p->incarnation != message.from_incarnation || message.failed))
+    return;
   const PushRequest& request = *message.request;
+  const std::vector<SliceReply>& replies = message.reply.slices;
   if (hop == 1) {
     Prefetch(&request, sizeof(request));
     Prefetch(message.way, sizeof(Connection));
-    Prefetch(message.reply.slices.data(), message.reply.slices.size() * sizeof(SliceReply));
-  } else {
-    if (hop == 2) Prefetch(request.slices.data(), request.slices.size() * sizeof(SliceRef));
-    PrefetchHints::Reply(*p->worker, message.way->server, request.sequence, hop - 2);
+    return Prefetch(replies.data(),
+                    (message.back ? replies.size() : replies.capacity()) * sizeof(SliceReply));
   }
+  if (hop == 2) Prefetch(request.slices.data(), request.slices.size() * sizeof(SliceRef));
+  if (message.back) return PrefetchHints::Reply(*p->worker, message.way->server, request.sequence, hop - 2);
+  if (const uint32_t slot = processes_.SlotAt(message.address_id); hop == 3 && slot != ProcessTable::kNobody)
+    PrefetchHints::Push(*processes_[slot]->server, request);
 }
 
 }  // namespace leat::sim

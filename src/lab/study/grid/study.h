@@ -64,6 +64,8 @@ std::string JobOf(const StudyFile& study, const GridPoint& point);
 // A hash of all that a result of the point depends on; `mode`: how it is run.
 uint64_t HashOf(const StudyFile& study, const GridPoint& point, std::string_view mode);
 
+// ---- results
+
 enum class Mode : uint8_t {
   kReal = 0,      // processes on this machine
   kModelled = 1,  // simulated, steps only take time
@@ -99,6 +101,8 @@ double CostOf(const StudyFile& study, const PointResult& result);
 nlohmann::ordered_json ToJson(const StudyFile& study, const PointResult& result);
 // Reads what ToJson has written, but for the point, which is given. Everything is checked.
 Result<PointResult> ParseResult(std::string_view json, const GridPoint& point);
+
+// ---- the plan
 
 struct PlanOptions {
   bool simulated = false;      // no point is real
