@@ -240,8 +240,8 @@ void CoordinatorProcesses::ExecuteEnd(const CoordinatorPtr& c, const JobEnded& e
   }
   // All processes are gone, and the job is resumed from the disk.
   ++result_.resumes;
-  for (const auto& c : at_) {
-    if (c) c->alive = false;
+  for (const CoordinatorPtr& other : at_) {
+    if (other) other->alive = false;
   }
   for (const ProcessPtr& p : std::vector(processes_.processes())) {
     if (p) all_.members.OnExit(p);
