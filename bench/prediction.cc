@@ -20,8 +20,8 @@
 #include "frame/program.h"
 #include "frame/report.h"
 #include "lab/hosts/hosts.h"
+#include "lab/study/grid/run_study.h"
 #include "lab/study/profile.h"
-#include "lab/study/real_point.h"
 #include "lab/study/simulation.h"
 #include "run/launcher/processes.h"
 #include "run/launcher/signals.h"
@@ -92,6 +92,23 @@ void WaitForText(const std::string& file, const std::string& text, Duration with
   }
 }
 
+// Starts a program on a host, waits for its end, and returns an error if it fails.
+Status RunOn(const hosts::Hosts& hosts, uint32_t host, launcher::Processes& processes,
+             launcher::ProcessSpec spec, Duration within) {
+  spec.namespaces = hosts.Namespaces(host);
+  const MonotonicClock clock;
+  const Time until = clock.Now() + within;
+  LEAT_ASSIGN_OR_RETURN(const pid_t pid, processes.Start(spec));
+  while (clock.Now() < until) {
+    processes.Await(until - clock.Now());
+    for (const launcher::ProcessEnd& end : processes.Reap()) {
+      if (end.pid != pid) continue;
+      return end.exit_code == 0 ? Status() : Status(Code::kInternal, end.name + ": " + end.last_error);
+    }
+  }
+  return Status(Code::kDeadlineExceeded, spec.name + " takes too long");
+}
+
 // Measures the link on two hosts of their own, one of which answers.
 study::Profile Calibrate(const bench::Scratch& scratch, const std::string& job, const Link& link) {
   const auto require = [](const Status& status) {
@@ -115,13 +132,13 @@ study::Profile Calibrate(const bench::Scratch& scratch, const std::string& job, 
                                           .program = bench::Program()});
   require(listening.status());
   WaitForText(scratch / "listen.log", "serves on ", seconds(60));
-  require(study::RunOn(pair, 0, processes,
-                       {.name = "calibrate",
-                        .arguments = {"calibrate", job, "--to", answers, "--out", out, "--seconds", "2"},
-                        .environment = environment,
-                        .log = scratch / "calibrate.log",
-                        .program = bench::Program()},
-                       seconds(120)));
+  require(RunOn(pair, 0, processes,
+                {.name = "calibrate",
+                 .arguments = {"calibrate", job, "--to", answers, "--out", out, "--seconds", "2"},
+                 .environment = environment,
+                 .log = scratch / "calibrate.log",
+                 .program = bench::Program()},
+                seconds(120)));
   processes.Signal(SIGKILL);
   while (!processes.empty()) {
     processes.Await(seconds(1));

@@ -7,10 +7,10 @@
 
 #include "base/check.h"
 #include "base/config/config.h"
-#include "lab/study/cluster_file.h"
-#include "lab/study/grid/result.h"
-#include "lab/study/measurement.h"
+#include "lab/study/analysis.h"
+#include "lab/study/grid/study.h"
 #include "lab/study/profile.h"
+#include "lab/study/simulation.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace leat;
@@ -37,7 +37,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     LEAT_CHECK(options.worker_hosts.size() == file.workers() &&
                options.server_hosts.size() == file.servers());
     for (const uint32_t host : options.worker_hosts) LEAT_CHECK(host < options.hosts.size());
-    LEAT_CHECK(std::isfinite(study::PricePerHour(file, file.workers(), file.servers())));
+    for (const study::HostClass& host : file.classes) LEAT_CHECK(std::isfinite(host.price));
   } catch (const std::invalid_argument& e) {
     LEAT_CHECK(std::string_view(e.what()).find('\n') == std::string_view::npos);
   }

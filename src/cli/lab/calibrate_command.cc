@@ -8,7 +8,7 @@
 #include "cli/commands.h"
 #include "cli/common_options.h"
 #include "job/job.h"
-#include "lab/study/calibrate.h"
+#include "lab/study/profile.h"
 #include "run/launcher/output/output_file.h"
 #include "run/launcher/security.h"
 #include "run/launcher/signals.h"

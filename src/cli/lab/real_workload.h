@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "job/job.h"
-#include "lab/sim/workload.h"
+#include "lab/sim/cluster/cluster.h"
 #include "run/roles/input/split_loader.h"
 #include "stream/source.h"
 

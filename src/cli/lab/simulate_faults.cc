@@ -15,7 +15,7 @@
 #include "base/json/text.h"
 #include "base/text.h"
 #include "base/threads/thread.h"
-#include "lab/sim/fault_job.h"
+#include "lab/sim/swarm.h"
 #include "lab/soak/seed_pool.h"
 #include "show/report/grouped.h"
 
@@ -57,12 +57,15 @@ std::string RunSeed(uint64_t seed, bool in_words) {
       std::fprintf(stderr, "  %8.4f s  %s\n", Seconds(at), what.c_str());
     };
   }
-  const sim::FaultOutcome outcome = sim::RunFaultJob(seed, std::move(hooks));
-  Json json = {{"reason", outcome.error}, {"lost", outcome.lost}, {"twice", outcome.twice}};
-  json["digest"] = ToHex(outcome.digest);
-  json["virtual_s"] = Seconds(outcome.result.took);
-  json["messages"] = outcome.result.messages;
-  for (const FaultCount& fault : kFaultCounts) json["faults"][fault.name] = fault.of(outcome.result);
+  const sim::ClusterResult result = sim::RunFaultJob(seed, std::move(hooks));
+  // A job that ends early, because another invariant is violated, has lost nothing, and counted nothing
+  // twice.
+  const sim::Violation violation = result.violation.value_or(sim::Violation());
+  Json json = {{"reason", result.error}, {"lost", violation.lost}, {"twice", violation.twice}};
+  json["digest"] = ToHex(sim::DigestOf(result));
+  json["virtual_s"] = Seconds(result.took);
+  json["messages"] = result.messages;
+  for (const FaultCount& fault : kFaultCounts) json["faults"][fault.name] = fault.of(result);
   return JsonText(json);
 }
 

@@ -11,7 +11,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <functional>
 
 #include "base/files/descriptor.h"
 
@@ -36,16 +35,11 @@ bool Enter(const std::vector<int>& namespaces) {
   return true;
 }
 
-// Runs `what` in a child that is on a host. It returns an error number, or 0.
-Status On(const std::vector<int>& namespaces, const std::string& name, const std::function<int()>& what) {
-  const pid_t child = fork();
-  if (child < 0) return Failed("fork");
-  if (child == 0) _exit(Enter(namespaces) ? what() : errno);
+// The status with which a child has ended.
+int WaitFor(pid_t child) {
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return Status();
-  errno = WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
-  return Failed(name);
+  return status;
 }
 
 // The path of a program of iproute2; empty if it is not there.
@@ -83,9 +77,8 @@ Status Call(const std::string& name, const std::vector<std::string>& arguments,
     if (n > 0) error.append(part.data(), static_cast<size_t>(n));
   }
   close(said[0]);
-  int status = 0;
-  while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-  if (child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0) return Status();
+  if (const int status = child > 0 ? WaitFor(child) : -1; WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    return Status();
   return Status(Code::kFailedPrecondition, line + ": " + error.substr(0, error.find('\n')));
 }
 
@@ -116,7 +109,7 @@ Hosts::~Hosts() {
     for (const int one : host.namespaces) close(one);
     if (host.holder <= 0) continue;
     kill(host.holder, SIGKILL);
-    while (waitpid(host.holder, nullptr, 0) < 0 && errno == EINTR) continue;
+    WaitFor(host.holder);
   }
   // The cables end with the hosts' namespaces, but later.
   for (uint32_t host = 0; host < hosts_.size(); ++host)
@@ -175,10 +168,6 @@ Status Hosts::Start(uint32_t host) {
   return Ip({"link", "set", "lo", "up"}, made.namespaces);
 }
 
-std::string Hosts::Address(uint32_t host) const {
-  return "10.213.7." + std::to_string(host + 1);
-}
-
 // A cable that is pulled out of the switch: neither end notices.
 Status Hosts::Cut(uint32_t host) {
   return Ip({"link", "set", Cable(host), "nomaster"});
@@ -190,24 +179,29 @@ Status Hosts::Mend(uint32_t host) {
 
 Status Hosts::Shape(uint32_t host, double bits_per_s, uint64_t burst) {
   // The queue holds as much as a window of tcp: lost packets would be sent twice.
-  const std::vector<std::string> bucket{"tbf",
-                                        "rate",
-                                        std::to_string(static_cast<uint64_t>(bits_per_s)) + "bit",
-                                        "burst",
-                                        std::to_string(burst) + "b",
-                                        "latency",
-                                        "1s"};
+  const std::string rate = std::to_string(static_cast<uint64_t>(bits_per_s)) + "bit",
+                    bytes = std::to_string(burst) + "b";
   for (const bool at_host : {true, false}) {
-    std::vector<std::string> arguments{"qdisc", "add", "dev", at_host ? "eth0" : Cable(host), "root"};
-    arguments.insert(arguments.end(), bucket.begin(), bucket.end());
-    LEAT_RETURN_IF_ERROR(Call("tc", arguments, at_host ? hosts_[host].namespaces : std::vector<int>()));
+    const std::string device = at_host ? "eth0" : Cable(host);
+    LEAT_RETURN_IF_ERROR(Call(
+        "tc", {"qdisc", "add", "dev", device, "root", "tbf", "rate", rate, "burst", bytes, "latency", "1s"},
+        at_host ? hosts_[host].namespaces : std::vector<int>()));
   }
   return Status();
 }
 
 Status Hosts::Hide(uint32_t host, const std::string& folder) {
-  return On(hosts_[host].namespaces, "cannot hide " + folder,
-            [&folder] { return mount("none", folder.c_str(), "tmpfs", 0, nullptr) == 0 ? 0 : errno; });
+  const pid_t child = fork();
+  if (child < 0) return Failed("fork");
+  if (child == 0) {
+    const bool done =
+        Enter(hosts_[host].namespaces) && mount("none", folder.c_str(), "tmpfs", 0, nullptr) == 0;
+    _exit(done ? 0 : errno);
+  }
+  const int status = WaitFor(child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return Status();
+  errno = WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
+  return Failed("cannot hide " + folder);
 }
 
 Status MountDisk(const std::string& folder, uint64_t bytes) {

@@ -128,8 +128,7 @@ std::string CheckCover(std::vector<Cut> cuts, const std::vector<Position>& start
   std::vector<Position> at = start;
   std::ranges::sort(cuts, [](const Cut& a, const Cut& b) { return a.begin < b.begin; });
   for (const Cut& cut : cuts) {
-    const std::string name = "cut at partition " + std::to_string(cut.partition) + " epoch " +
-                             std::to_string(cut.begin.epoch) + " offset " + std::to_string(cut.begin.offset);
+    const std::string name = "cut at partition " + std::to_string(cut.partition) + " " + NameOf(cut.begin);
     if (!cut.valid()) return name + " is not valid";
     Position& here = at[cut.partition];
     if (cut.after != here) return name + " does not follow the previous one";
@@ -142,8 +141,7 @@ std::string CheckCover(std::vector<Cut> cuts, const std::vector<Position>& start
   }
   for (size_t p = 0; p < at.size(); ++p) {
     if (start[p].offset < end[p] && at[p] != Position{epochs - 1, end[p]}) {
-      return "partition " + std::to_string(p) + " is cut up to epoch " + std::to_string(at[p].epoch) +
-             " offset " + std::to_string(at[p].offset) + " only";
+      return "partition " + std::to_string(p) + " is cut up to " + NameOf(at[p]) + " only";
     }
   }
   return "";
@@ -286,19 +284,6 @@ std::unique_ptr<WorkerMemory> CountingWorkload::Join() {
   return std::make_unique<Memory>(*this);
 }
 
-namespace {
-
-// Adds a wrong count of a slice; the first one is described.
-void AddWrongCount(double found, double expected, std::string what, Time now,
-                   std::optional<Violation>* wrong) {
-  if (!*wrong) *wrong = Violation{Invariant::kJobCount, std::move(what), now};
-  const auto events = static_cast<uint64_t>(std::abs(found - expected));
-  uint64_t& most = found < expected ? (*wrong)->lost : (*wrong)->twice;
-  most = std::max(most, events);
-}
-
-}  // namespace
-
 std::optional<Violation> CheckCounts(const Cluster& cluster, const ClusterOptions& options,
                                      const CountingWorkload& workload) {
   const auto violated = [&](Invariant invariant, std::string what) {
@@ -339,9 +324,14 @@ std::optional<Violation> CheckCounts(const Cluster& cluster, const ClusterOption
       }
       for (float value : IsMoments(options.table, incarnation.slice) ? std::span<float>() : slice->values()) {
         if (value == static_cast<float>(count.value)) continue;
-        AddWrongCount(value, static_cast<double>(count.value),
-                      name + " counts " + std::to_string(value) + " events of " + std::to_string(count.value),
-                      cluster.now(), &wrong_count);
+        // The first wrong count of a slice is described.
+        if (!wrong_count) {
+          wrong_count = violated(Invariant::kJobCount, name + " counts " + std::to_string(value) +
+                                                           " events of " + std::to_string(count.value));
+        }
+        const double more = static_cast<double>(value) - static_cast<double>(count.value);
+        uint64_t& most = more < 0 ? wrong_count->lost : wrong_count->twice;
+        most = std::max(most, static_cast<uint64_t>(std::abs(more)));
       }
       if (wrong_count) continue;  // all slices are counted; whatever else is wrong follows
       if (slice->events != count.events || slice->version != count.version) {

@@ -12,10 +12,8 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "lab/sim/cluster/cluster.h"
-#include "lab/sim/workload.h"
 #include "protocol/cut.h"
 #include "protocol/slices.h"
 

@@ -1,11 +1,10 @@
-// A small job of the counting model with random faults.
+// Small jobs of the counting model with random faults; what `leat simulate --faults` runs.
 //
 // The mixture of faults is drawn from the seed, because many bugs do not appear under the average mixture
 // (swarm testing, Groce et al. 2012).
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "lab/sim/cluster/cluster.h"
@@ -26,38 +25,37 @@ struct SwarmJob {
   bool late_labels = false;  // and one pass over the stream
   bool moments = false;      // with a variable of moments
   bool standby = true;       // in half of the jobs, some workers stand by
-  bool elastic = false;      // two servers join and one leaves, whatever else happens
-  bool paused = false;       // several times, by commands
-  std::optional<MoveDeath> move_death = {};
-  uint32_t replicas = 1;  // on so many servers
-  bool sites = false;     // servers are in two sites with two zones each
-  std::optional<ForwardDeath> forward_death = {};
+  uint32_t replicas = 1;     // on so many servers
 };
 
 // The options of such a job, without the hook that resumes it.
 ClusterOptions SwarmOptions(const SwarmJob& job);
 
-// Runs such a job with these options, which begin as SwarmOptions, and checks it in the same way.
+// Runs such a job with these options, which begin as SwarmOptions, and checks that every event was counted
+// exactly once; `error` is empty if so.
 ClusterResult RunSwarm(const SwarmJob& job, ClusterOptions options, Hooks hooks = {});
+inline ClusterResult RunSwarm(const SwarmJob& job) {
+  return RunSwarm(job, SwarmOptions(job));
+}
 
-// Runs the job and checks that every event was counted exactly once; `error` is empty if so.
-ClusterResult RunSwarm(const SwarmJob& job);
+// Runs any job of the counting model, and checks it in the same way.
+ClusterResult RunCounting(const ClusterOptions& options, Hooks hooks = {});
 
-// A job whose coordinators have directories of their own, checked in the same way.
-struct StandbyJob {
-  uint64_t seed = 1;
-  protocol::StrategyConfig strategy;
-  uint64_t standbys = 1;
-  uint32_t replicas = 1;   // see SwarmJob
-  bool paused = false;     // see SwarmJob
-  bool only_kill = false;  // the active coordinator dies once, for good, and nothing else goes wrong
-  uint32_t followers = 0;  // members that follow the parameters
+// A random job that a seed draws: with the strategy, the members and the stream, and with the kinds of faults
+// that it meets and how often. Each property is a row of a table in swarm.cc, and is drawn from numbers of
+// its own, so that a new row changes nothing else of a seed.
+struct FaultJob {
+  SwarmJob job;
+  ClusterOptions options;
+  // Describes the job in a line: "sync with 4 lanes, 3 servers, 2 workers, …".
+  std::string Describe() const;
 };
-ClusterResult RunWithStandbys(const StandbyJob& job);
 
-// A job with lanes: auto, checked in the same way. A worker is stopped, and out of reach of the coordinator.
-// It is evicted, and rounds of which it has leases are made anew with fewer lanes, and with as many as before
-// when another worker joins. Then it continues with its leases.
-ClusterResult RunWithEvictedWorker(uint64_t seed);
+// A pure function of the seed.
+FaultJob DrawFaultJob(uint64_t seed);
+
+ClusterResult RunFaultJob(uint64_t seed, Hooks hooks = {});
+// A digest of everything that a run has counted: two runs of a seed have the same.
+uint64_t DigestOf(const ClusterResult& result);
 
 }  // namespace leat::sim

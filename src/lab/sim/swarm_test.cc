@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/testing.h"
+#include "lab/sim/testing.h"
 
 namespace leat::sim {
 namespace {
@@ -131,8 +132,8 @@ TEST_P(Strategies, CountEveryEventOnceThoughTheJobIsPaused) {
   ClusterResult all;
   const uint64_t seeds = OneSeedIn(GetParam().share * 2);
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
-    const ClusterResult result = RunSwarm(
-        {.seed = seed, .strategy = GetParam().strategy, .one_shot = GetParam().one_shot, .paused = true});
+    const SwarmJob job{.seed = seed, .strategy = GetParam().strategy, .one_shot = GetParam().one_shot};
+    const ClusterResult result = RunSwarm(job, WithPauses(SwarmOptions(job)));
     EXPECT_EQ(result.error, "") << "seed " << seed;
     all.job_pauses += result.job_pauses;
     all.restarts += result.restarts;
@@ -146,8 +147,8 @@ TEST_P(Strategies, CountEveryEventOnceThoughTheJobIsPaused) {
 TEST_P(Strategies, CountEveryEventOnceWhenServersJoinAndLeave) {
   if (!GetParam().strategy.on_servers()) return;
   for (uint64_t seed = 1; seed <= std::clamp<uint64_t>(Seeds() / 10, 1, 20); ++seed) {
-    const ClusterResult result =
-        RunSwarm({.seed = seed, .strategy = GetParam().strategy, .fault_free = true, .elastic = true});
+    const SwarmJob job{.seed = seed, .strategy = GetParam().strategy, .fault_free = true};
+    const ClusterResult result = RunSwarm(job, ElasticOptions(job));
     EXPECT_EQ(result.error, "") << "seed " << seed;
     EXPECT_EQ(result.regranted_leases, 0u) << "seed " << seed << ": something was trained twice";
     EXPECT_EQ(result.loads, 0u) << "seed " << seed << ": a slice came from a checkpoint";
@@ -165,11 +166,10 @@ TEST_P(Strategies, CountEveryEventOnceWhoeverDiesAtAnyPointOfAMove) {
     for (const auto who : {MovePart::kFrom, MovePart::kTo, MovePart::kCoordinator}) {
       for (int run = 0; run < (LongTier() ? 20 : Seeds() < 40 ? 1 : 3); ++run) {
         if (++seed % OneIn(4) != 0) continue;
-        const ClusterResult result = RunSwarm({.seed = seed,
-                                               .strategy = GetParam().strategy,
-                                               .fault_free = true,
-                                               .elastic = true,
-                                               .move_death = MoveDeath{point, who}});
+        const SwarmJob job{.seed = seed, .strategy = GetParam().strategy, .fault_free = true};
+        ClusterOptions options = ElasticOptions(job);
+        options.move_death = MoveDeath{point, who};
+        const ClusterResult result = RunSwarm(job, options);
         EXPECT_EQ(result.error, "") << "point " << static_cast<int>(point) << ", who "
                                     << static_cast<int>(who) << ", seed " << seed;
         EXPECT_EQ(result.deaths + result.restarts + result.overtaken, 1u);

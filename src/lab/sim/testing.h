@@ -1,8 +1,10 @@
-// Linear regression with real arithmetic, fast enough for thousands of steps per second. Used for tests of
-// convergence, with an oracle in double precision that is independent of clusters.
+// Jobs for tests: of the counting model, with coordinators or workers that are replaced, and linear
+// regression.
 #pragma once
 
+#include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <utility>
@@ -10,11 +12,110 @@
 
 #include "base/rng.h"
 #include "lab/sim/checkpoints/disk.h"
-#include "lab/sim/workload.h"
+#include "lab/sim/cluster/cluster.h"
+#include "lab/sim/swarm.h"
 #include "protocol/cut.h"
 
 namespace leat::sim {
 
+// The options of a job in which two servers join and one leaves, whatever else happens.
+inline ClusterOptions ElasticOptions(const SwarmJob& job) {
+  using What = PlannedFault::What;
+  using protocol::Role;
+  ClusterOptions options = SwarmOptions(job);
+  options.max_servers = job.servers + 3;
+  options.plan = {{.what = What::kStart, .at = std::chrono::milliseconds(600), .role = Role::kServer},
+                  {.what = What::kStart, .at = std::chrono::milliseconds(700), .role = Role::kServer},
+                  {.what = What::kLeave, .at = std::chrono::milliseconds(3000), .role = Role::kServer}};
+  return options;
+}
+
+// The same options, and commands that pause the job several times.
+inline ClusterOptions WithPauses(ClusterOptions options) {
+  Rng pauses(Mix(options.seed, 9));
+  for (int i = 0; i < 3; ++i) {
+    options.plan.push_back({.what = PlannedFault::What::kPauseJob,
+                            .at = FromSeconds(0.5 + 8 * pauses.Uniform()),
+                            .lasts = FromSeconds(3 * pauses.Uniform())});
+  }
+  return options;
+}
+
+// A job whose coordinators have directories of their own, checked in the same way.
+struct StandbyJob {
+  uint64_t seed = 1;
+  protocol::StrategyConfig strategy;
+  uint64_t standbys = 1;
+  uint32_t replicas = 1;   // see SwarmJob
+  bool paused = false;     // see WithPauses
+  bool only_kill = false;  // the active coordinator dies once, for good, and nothing else goes wrong
+  uint32_t followers = 0;  // members that follow the parameters
+};
+inline ClusterResult RunWithStandbys(const StandbyJob& job) {
+  ClusterOptions options = SwarmOptions({.seed = job.seed,
+                                         .strategy = job.strategy,
+                                         .fault_free = job.only_kill,
+                                         .standby = false,
+                                         .replicas = job.replicas});
+  if (job.paused) options = WithPauses(std::move(options));
+  Rng rng(Mix(job.seed, 9));
+  options.coordinator_standbys = static_cast<uint32_t>(job.standbys);
+  options.followers = job.followers;
+  // A coordinator that waits for the members to learn which of them are left answers late.
+  options.heartbeat_timeout = std::chrono::seconds(3);
+  options.leases = {};
+  options.max_servers = 0;
+  options.time_limit = std::chrono::seconds(200);
+  options.progress_within = std::chrono::seconds(40);
+  Faults& faults = options.faults;
+  faults.damaged = faults.deaths_in_moves = faults.deaths_in_forwards = faults.full_disk = 0;
+  if (job.only_kill) {
+    options.reply_timeout = std::chrono::seconds(3);
+    options.plan = {{.what = PlannedFault::What::kKill,
+                     .at = std::chrono::milliseconds(2500) + FromSeconds(2 * rng.Uniform()),
+                     .role = protocol::Role::kCoordinator,
+                     .lasts = std::chrono::seconds(1000)}};
+  } else {
+    faults.fault_interval = FromSeconds(rng.Chance(0.5) ? 0.4 : 1.5);
+    faults.lost = rng.Chance(0.5) ? 0.01 : 0;
+    faults.crash_between_actions = rng.Chance(0.5) ? 0.0005 : 0;
+    faults.longest_pause = std::chrono::seconds(rng.Chance(0.2) ? 30 : 4);
+    faults.until = std::chrono::seconds(12);
+    // The stream grows for longer than most faults last, so that there is something to lease.
+    options.stream.takes = std::chrono::seconds(12);
+  }
+  return RunCounting(options);
+}
+
+// A job with lanes: auto, checked in the same way. A worker is stopped, and out of reach of the coordinator.
+// It is evicted, and rounds of which it has leases are made anew with fewer lanes, and with as many as before
+// when another worker joins. Then it continues with its leases.
+inline ClusterResult RunWithEvictedWorker(uint64_t seed) {
+  using std::chrono::seconds;
+  using What = PlannedFault::What;
+  ClusterOptions options =
+      SwarmOptions({.seed = seed,
+                    .servers = 2,
+                    .workers = 4,
+                    .strategy = {.kind = protocol::StrategyKind::kSync, .lanes = 4, .auto_lanes = true},
+                    .fault_free = true,
+                    .standby = false});
+  options.cuts.batch_size = 4;
+  options.cuts.split_batches = 8;
+  options.cuts.epochs = 1;
+  options.stream.partitions.assign(2, {0, 1200});
+  options.stream.takes = Duration(0);
+  // Rounds are leased for 25 s. Two workers that compute the same lane need the same time for it.
+  options.compute = {Distribution::Kind::kConstant, 0.2, 0};
+  options.checkpoint_interval = Duration(0);
+  options.plan = {{.what = What::kPause, .at = seconds(2), .lasts = seconds(13)},
+                  {.what = What::kCutOff, .at = seconds(2), .lasts = seconds(60)},
+                  {.what = What::kStart, .at = seconds(7)}};
+  return RunCounting(options);
+}
+
+// Linear regression with real arithmetic, fast enough for thousands of steps per second. Used for tests of
+// convergence, with an oracle in double precision that is independent of clusters.
 class Regression final : public Workload {
  public:
   static constexpr uint32_t kInputs = 24;

@@ -1,4 +1,4 @@
-#include "lab/soak/round.h"
+#include "lab/soak/soak.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -156,7 +156,7 @@ class SoakRound {
     uint32_t host = 1;
     for (uint32_t i = 0; i < plan_.servers; ++i) Start(Part::kServer, host++);
     for (uint32_t i = 0; i < plan_.workers; ++i) Start(Part::kWorker, host++);
-    Launch({.name = "bots", .part = Part::kWorker, .bots = true}, {"bots", "--coordinator", Coordinators()});
+    Start({.name = "bots", .part = Part::kWorker, .bots = true});
     began_ = clock_.Now();
   }
 
@@ -227,7 +227,7 @@ class SoakRound {
     }
     if (by_kill && member.killed) {
       ++result_.deaths;
-      return Later(member.again, [this, member] { StartAgain(member); });
+      return Later(member.again, [this, member] { Start(member); });
     }
     if (member.overtaken) return;
     if (member.part == Part::kCoordinator) {
@@ -238,10 +238,10 @@ class SoakRound {
     if (end.exit_code == 0) return;
     // As the local runner does, unless it has crashed.
     if (end.exit_code > 128 || ++replaced_ > kMaxReplaced) return Fail(EndText(end));
-    Later(milliseconds(200), [this, member] { StartAgain(member); });
+    Later(milliseconds(200), [this, member] { Start(member); });
   }
 
-  void StartAgain(const Member& member) {
+  void Start(const Member& member) {
     if (member.part == Part::kCoordinator) {
       if (member.elsewhere) at_ = 1 - at_;
       return StartCoordinator(false, false);

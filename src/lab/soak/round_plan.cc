@@ -1,4 +1,4 @@
-#include "lab/soak/round_plan.h"
+#include "lab/soak/soak.h"
 
 #include <algorithm>
 
@@ -20,31 +20,33 @@ Duration Between(Rng& rng, double least_s, double most_s) {
   return FromSeconds(least_s + (most_s - least_s) * rng.Uniform());
 }
 
-// A kind of fault, of whom, how often relative to the others, and whether it needs emulated hosts. A new one
-// is a row here, and a case of Round::Inflict.
+// A kind of fault, of whom, how often relative to the others, the seconds that it lasts (or from one process
+// to the next; 0: see DrawFault), and whether it needs emulated hosts. A new one is a row here, and a case of
+// Round::Inflict.
 struct FaultRow {
   FaultKind kind;
   Part part;
   double weight;
+  double least_s = 0, most_s = 0;
   bool needs_hosts = false;
 };
 constexpr FaultRow kFaults[] = {
-    {FaultKind::kKill, Part::kWorker, 3},
-    {FaultKind::kKill, Part::kServer, 3},
-    {FaultKind::kKill, Part::kCoordinator, 3},
+    {FaultKind::kKill, Part::kWorker, 3, 0, 3},
+    {FaultKind::kKill, Part::kServer, 3, 0, 3},
+    {FaultKind::kKill, Part::kCoordinator, 3, 0, 3},
     {FaultKind::kStop, Part::kWorker, 2},
     {FaultKind::kStop, Part::kServer, 2},
     {FaultKind::kStop, Part::kCoordinator, 1},
     {FaultKind::kTakeOver, Part::kCoordinator, 1.5},
-    {FaultKind::kCut, Part::kWorker, 1.5, true},
-    {FaultKind::kCut, Part::kServer, 1.5, true},
-    {FaultKind::kCut, Part::kCoordinator, 1, true},
-    {FaultKind::kFullDisk, Part::kCoordinator, 1, true},
-    {FaultKind::kReplace, Part::kWorker, 1.5},
-    {FaultKind::kReplace, Part::kServer, 1.5},
+    {FaultKind::kCut, Part::kWorker, 1.5, 0.5, 15, true},
+    {FaultKind::kCut, Part::kServer, 1.5, 0.5, 15, true},
+    {FaultKind::kCut, Part::kCoordinator, 1, 0.5, 15, true},
+    {FaultKind::kFullDisk, Part::kCoordinator, 1, 1, 8, true},
+    {FaultKind::kReplace, Part::kWorker, 1.5, 0.2, 1.5},
+    {FaultKind::kReplace, Part::kServer, 1.5, 0.2, 1.5},
     {FaultKind::kJoin, Part::kWorker, 1},
     {FaultKind::kJoin, Part::kServer, 1},
-    {FaultKind::kRolling, Part::kAll, 1.5},
+    {FaultKind::kRolling, Part::kAll, 1.5, 0.2, 1.5},
     {FaultKind::kDie, Part::kWorker, 1},
     {FaultKind::kDie, Part::kServer, 3},
     {FaultKind::kDie, Part::kCoordinator, 2},
@@ -91,35 +93,13 @@ RoundFault DrawFault(Rng& rng, const RoundPlan& plan, bool hosts) {
   RoundFault fault{.kind = row.kind, .part = row.part, .moment = 500 + rng.Below(9500)};
   fault.index = static_cast<uint32_t>(rng.Below(row.part == Part::kWorker ? plan.workers : plan.servers));
   if (row.part == Part::kCoordinator || row.part == Part::kAll) fault.index = 0;
-  switch (row.kind) {
-    case FaultKind::kKill:
-      fault.lasts = Between(rng, 0, 3);
-      fault.elsewhere = row.part == Part::kCoordinator && rng.Chance(0.5);
-      break;
-    case FaultKind::kStop:
-      fault.lasts = DrawStop(rng);
-      // Roles give up after a minute without a coordinator.
-      if (row.part == Part::kCoordinator) fault.lasts = std::min<Duration>(fault.lasts, seconds(10));
-      break;
-    case FaultKind::kTakeOver:
-      fault.lasts = DrawStop(rng);
-      break;
-    case FaultKind::kCut:
-      fault.lasts = Between(rng, 0.5, 15);
-      break;
-    case FaultKind::kFullDisk:
-      fault.lasts = Between(rng, 1, 8);
-      break;
-    case FaultKind::kDie:
-      DrawPoint(rng, &fault);
-      break;
-    case FaultKind::kReplace:
-    case FaultKind::kRolling:
-      fault.lasts = Between(rng, 0.2, 1.5);  // from one to the next
-      break;
-    case FaultKind::kJoin:
-      break;
-  }
+  if (row.most_s > 0) fault.lasts = Between(rng, row.least_s, row.most_s);
+  if (row.kind == FaultKind::kKill) fault.elsewhere = row.part == Part::kCoordinator && rng.Chance(0.5);
+  if (row.kind == FaultKind::kStop || row.kind == FaultKind::kTakeOver) fault.lasts = DrawStop(rng);
+  // Roles give up after a minute without a coordinator.
+  if (row.kind == FaultKind::kStop && row.part == Part::kCoordinator)
+    fault.lasts = std::min<Duration>(fault.lasts, seconds(10));
+  if (row.kind == FaultKind::kDie) DrawPoint(rng, &fault);
   return fault;
 }
 

@@ -1,4 +1,4 @@
-#include "lab/soak/round.h"
+#include "lab/soak/soak.h"
 
 #include <gtest/gtest.h>
 

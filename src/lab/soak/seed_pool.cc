@@ -24,10 +24,10 @@ namespace {
 
 constexpr int kPoll_ms = 100;
 
-bool WriteAll(int fd, const void* data, size_t size) {
-  const char* at = static_cast<const char*>(data);
-  while (size > 0) {
-    const ssize_t n = send(fd, at, size, MSG_NOSIGNAL);
+// Calls `part` for what is left until all bytes are through; false if it fails, or the other end has closed.
+bool Transfer(void* data, size_t size, const std::function<ssize_t(char*, size_t)>& part) {
+  for (char* at = static_cast<char*>(data); size > 0;) {
+    const ssize_t n = part(at, size);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return false;
     at += n;
@@ -36,16 +36,12 @@ bool WriteAll(int fd, const void* data, size_t size) {
   return true;
 }
 
+bool SendAll(int fd, void* data, size_t size) {
+  return Transfer(data, size, [fd](char* at, size_t n) { return send(fd, at, n, MSG_NOSIGNAL); });
+}
+
 bool ReadAll(int fd, void* data, size_t size) {
-  char* at = static_cast<char*>(data);
-  while (size > 0) {
-    const ssize_t n = read(fd, at, size);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return false;
-    at += n;
-    size -= static_cast<size_t>(n);
-  }
-  return true;
+  return Transfer(data, size, [fd](char* at, size_t n) { return read(fd, at, n); });
 }
 
 // The child: seeds come in, results go out, each with its length before it.
@@ -59,8 +55,8 @@ bool ReadAll(int fd, void* data, size_t size) {
       std::fprintf(stderr, "%s\n", e.what());
       _exit(1);
     }
-    const uint64_t size = result.size();
-    if (!WriteAll(fd, &size, sizeof size) || !WriteAll(fd, result.data(), size)) break;
+    uint64_t size = result.size();
+    if (!SendAll(fd, &size, sizeof size) || !SendAll(fd, result.data(), size)) break;
   }
   _exit(0);
 }
@@ -133,8 +129,8 @@ class Pool {
     ++given_;
     child.busy = true;
     child.until = clock_.Now() + options_.deadline;
-    WriteAll(child.fd, &child.seed,
-             sizeof child.seed);  // the next Wait notices a child that has died
+    SendAll(child.fd, &child.seed,
+            sizeof child.seed);  // the next Wait notices a child that has died
   }
 
   void Wait() {

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
-#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -17,8 +16,6 @@
 #include "base/json/text.h"
 #include "base/path/paths.h"
 #include "lab/hosts/hosts.h"
-#include "lab/soak/round.h"
-#include "lab/soak/round_plan.h"
 #include "run/launcher/processes.h"
 #include "run/launcher/signals.h"
 #include "show/report/grouped.h"

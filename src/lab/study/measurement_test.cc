@@ -1,4 +1,4 @@
-#include "lab/study/measurement.h"
+#include "lab/study/analysis.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,9 @@
-// Costs of a job on a machine, as `leat calibrate` measures them for the simulator.
+// Costs of a job on a machine, which the simulator needs: `leat calibrate` measures them, and a file keeps
+// them.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -9,8 +11,10 @@
 
 #include "base/fields/fields.h"
 #include "base/status.h"
+#include "compute/engine/plan.h"
 #include "job/job.h"
 #include "lab/sim/cluster/cluster.h"
+#include "run/launcher/security.h"
 
 namespace leat::study {
 
@@ -53,9 +57,11 @@ LEAT_FIELDS(LinkProfile, (to, AtMost(1000)),
             (latency_s, NotNegative, AtMost(10)));
 
 struct Profile {
-  std::string job;        // its name
-  uint64_t job_hash = 0;  // ProfiledHash
-  std::string machine;    // the processor's name
+  std::string job;  // its name
+  // A hash of all that the times of a job depend on: schema, model, optimizer, precision, threads, delays for
+  // tests. Strategy, batch size and cluster may differ.
+  uint64_t job_hash = 0;
+  std::string machine;  // the processor's name
   uint32_t cores = 0;
   std::string build;                  // version of the program
   std::vector<BatchProfile> batches;  // by size, each once, at least one
@@ -69,10 +75,6 @@ LEAT_FIELDS(Profile, (job, AtMost(1000)), (job_hash, Fixed), (machine, AtMost(10
             (cores, AtLeast(1), AtMost(1'000'000)), (build, AtMost(1000)), (batches, AtMost(1000)), (input),
             (server), (worker), (member), (link));
 
-// A hash of all that the times of a job depend on: schema, model, optimizer, precision, threads, delays for
-// tests. Strategy, batch size and cluster may differ.
-uint64_t ProfiledHash(const job::Job& job);
-
 std::string ToJson(const Profile& profile);
 // Checks everything. `name` stands for the file in errors, which are one line.
 Result<Profile> ParseProfile(std::string_view json, std::string_view name);
@@ -84,5 +86,36 @@ Status CheckProfile(const Profile& profile, const job::Job& job, std::string_vie
 // The compute time of a batch. Between two measured sizes it is interpolated; a size outside of them is
 // kInvalidArgument.
 Result<BatchProfile> BatchOf(const Profile& profile, uint32_t size, std::string_view name);
+
+// ---- calibration
+
+struct CalibrationOptions {
+  std::vector<uint32_t> batches;  // sizes; empty: the job's
+  std::string to;                 // where another host answers (ServeLinkTest); empty: no link is measured
+  double seconds = 1;             // for each figure, about; a large batch may take longer
+  engine::PlanOptions kernels;
+  std::string token;            // with `to`: the other host's
+  launcher::Security security;  // with `to`: the other host's
+};
+
+// The time of batches of this size, measured for about so many seconds.
+BatchProfile MeasureBatch(const job::Job& job, const engine::PlanOptions& kernels, uint32_t size,
+                          double seconds);
+
+// The bytes of an event in the job's files, and the time to decode it. Leaves the input as it is if this host
+// does not have them.
+void MeasureInput(const job::Job& job, double seconds, InputProfile* input);
+
+// Computes batches of the job's model, and pushes to a server on a thread of this process. If the job's input
+// can be read here, decodes some of it. Reads nothing else and writes nothing. Errors: kUnavailable and
+// kDeadlineExceeded if the other host does not answer.
+Result<Profile> Calibrate(const job::Job& job, const CalibrationOptions& options);
+
+// Answers Calibrate of other hosts on `listen`, until a signal ends it. `on_ready` gets the address.
+Status ServeLinkTest(const std::string& listen, const std::string& token, const launcher::Security& security,
+                     const std::function<void(const std::string&)>& on_ready);
+
+// The time of `bytes` is `message` and `byte` for each of them, from two measured sizes; none is negative.
+CostProfile CostOf(uint64_t small_bytes, double small_s, uint64_t large_bytes, double large_s);
 
 }  // namespace leat::study

@@ -5,8 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "lab/study/calibrate.h"
-
 namespace leat::study {
 namespace {
 

@@ -1,6 +1,8 @@
 #include "lab/sim/allreduce/group_members.h"
 
 #include <algorithm>
+#include <cstring>
+#include <string>
 #include <utility>
 
 #include "compute/optim/mean.h"
@@ -15,8 +17,6 @@ using namespace protocol;
 
 namespace {
 
-// Pause between attempts to read a split; no other member has that lane.
-constexpr Duration kReadAgain = std::chrono::milliseconds(50);
 // Approximate size of a state without its numbers, per partition.
 constexpr uint64_t kStateHeaderBytes = 64;
 
@@ -55,20 +55,16 @@ void GroupMembers::Start(const ProcessPtr& p) {
 void GroupMembers::Forget(const ProcessPtr& p) {
   if (!p->group_member) return;
   Leave(p);
-  for (const uint32_t m : std::exchange(p->group_member->callers, {})) {
-    all_.connections.NotifyLost(all_.pieces[m].from, all_.pieces[m].connection, p->host->latency,
-                                "a member is lost");
-    all_.pieces.Free(m);
-  }
+  all_.network.DropCallers(p);
 }
 
 void GroupMembers::Leave(const ProcessPtr& p) {
   Membership& in = p->group_member->in;
   if (in.group == 0) return;
-  all_.connections.Leave(p);
+  all_.network.Leave(p);
   if (const auto board = blackboards_.find(in.group); --board->second.there == 0) {
     blackboards_.erase(board);
-    all_.group_check.Forget(in.group);
+    steps_.erase(in.group);
   }
   in = Membership();
 }
@@ -76,16 +72,8 @@ void GroupMembers::Leave(const ProcessPtr& p) {
 void GroupMembers::Later(const ProcessPtr& p, Duration delay,
                          std::function<GroupMemberActions(GroupMember&)> input) {
   ScheduleIn(p, delay, [this, p, incarnation = p->incarnation, input = std::move(input)] {
-    if (incarnation == p->incarnation) all_.executor.Execute(p, input(*p->group_member->machine));
+    if (incarnation == p->incarnation) all_.members.ExecuteAll(p, input(*p->group_member->machine));
   });
-}
-
-void GroupMembers::ReadAgain(const ProcessPtr& p, uint64_t lease) {
-  Later(p, kReadAgain, [lease](GroupMember& machine) { return machine.OnSplitFailed(lease); });
-}
-
-void GroupMembers::Execute(const ProcessPtr& p, const LeaveGroup&) {
-  Leave(p);
 }
 
 void GroupMembers::Execute(const ProcessPtr& p, const JoinGroup& a) {
@@ -97,8 +85,8 @@ void GroupMembers::Execute(const ProcessPtr& p, const JoinGroup& a) {
   in.connections.emplace(a.group, static_cast<uint32_t>(a.members.size()), a.rank, 1);
   for (const uint32_t peer : in.connections->Peers()) in.peers.emplace_back().rank = peer;
   ++blackboards_[a.group].there;
-  if (a.rank == 0) ++counts_.groups;
-  all_.connections.Connect(p);
+  if (a.rank == 0) ++result_.groups;
+  all_.network.Connect(p);
 }
 
 void GroupMembers::Execute(const ProcessPtr& p, const BroadcastState& a) {
@@ -115,7 +103,7 @@ void GroupMembers::Execute(const ProcessPtr& p, const BroadcastState& a) {
     blackboards_[a.group].state = std::move(shared);
   }
   const uint64_t header = kStateHeaderBytes * (1 + options_.stream.partitions.size());
-  all_.reductions.Start(p, BucketRun::Kind::kState, 0, 0, header + state.floats() * sizeof(float));
+  all_.network.StartBucket(p, BucketRun::Kind::kState, 0, 0, header + state.floats() * sizeof(float));
 }
 
 void GroupMembers::OnStateShared(const ProcessPtr& p) {
@@ -124,7 +112,7 @@ void GroupMembers::OnStateShared(const ProcessPtr& p) {
   const auto state = blackboards_[in.group].state;
   const bool holds = in.rank == in.sharing->holder;
   in.sharing.reset();
-  if (!holds) ++counts_.state_broadcasts;
+  if (!holds) ++result_.state_broadcasts;
   Later(p, Duration(0), [group = in.group, state](GroupMember& machine) {
     if (!state)
       return machine.OnStateReceived(group, Status(Code::kDataLoss, "the holder sent no valid state"));
@@ -145,12 +133,12 @@ void GroupMembers::Execute(const ProcessPtr& p, const ComputeLane& a) {
       }
     }
   }
-  const BatchOutcome outcome = all_.compute.Train(p, lease, a.batch, true);
+  const BatchOutcome outcome = all_.machines.Train(p, lease, a.batch, true);
   if (p->memory && outcome.disposition == Disposition::kGradient) AddLane(p.get(), a.lane, outcome.events);
   r.computing = a.token;
-  const Duration takes = all_.compute.DrawTime(p.get());
+  const Duration takes = all_.machines.DrawTime(p.get());
   const double slowdown =
-      all_.cores.Of(*p) == nullptr ? 1 : all_.cores.Of(*p)->Share(options_.compute_threads);
+      all_.machines.Of(*p) == nullptr ? 1 : all_.machines.Of(*p)->Share(options_.compute_threads);
   // Ready gradients may be sent while the rest is computed. With clipping nothing is ready before everything
   // is, and in lane order only once all of this member's lanes are.
   if (a.last && !options_.strategy.deterministic && !options_.optimizer.clipping.any()) {
@@ -170,7 +158,7 @@ void GroupMembers::Execute(const ProcessPtr& p, const ComputeLane& a) {
       });
     }
   }
-  all_.compute.EndAfter(p, takes, a.token, outcome);
+  all_.machines.EndAfter(p, takes, a.token, outcome);
 }
 
 void GroupMembers::AddLane(RoleProcess* p, uint32_t lane, uint64_t events) {
@@ -203,15 +191,15 @@ void GroupMembers::AddLane(RoleProcess* p, uint32_t lane, uint64_t events) {
 
 void GroupMembers::StartBuckets(const ProcessPtr& p, size_t until) {
   Membership& in = p->group_member->in;
-  if (all_.reductions.OneShot(*p)) {
+  if (all_.network.OneShot(*p)) {
     if (until < buckets_.size() || in.step_buckets == until || !in.connected || in.broken) return;
     in.step_buckets = until;
-    return all_.reductions.Start(p, BucketRun::Kind::kSums, 0, world_.elements,
-                                 world_.elements * sizeof(float));
+    return all_.network.StartBucket(p, BucketRun::Kind::kSums, 0, world_.elements,
+                                    world_.elements * sizeof(float));
   }
   while (in.connected && !in.broken && in.step_buckets < until) {
     const auto& [begin, end] = buckets_[in.step_buckets++];
-    all_.reductions.Start(p, BucketRun::Kind::kSums, begin, end, (end - begin) * sizeof(float));
+    all_.network.StartBucket(p, BucketRun::Kind::kSums, begin, end, (end - begin) * sizeof(float));
   }
 }
 
@@ -238,7 +226,7 @@ void GroupMembers::Execute(const ProcessPtr& p, const ReduceStep& a) {
 
   StartBuckets(p, buckets_.size());
   const uint64_t bytes_of_lane = sizeof(uint64_t) + moment_words_ * sizeof(float);
-  if (!in.broken) all_.reductions.Start(p, BucketRun::Kind::kLanes, 0, 0, a.lanes.size() * bytes_of_lane);
+  if (!in.broken) all_.network.StartBucket(p, BucketRun::Kind::kLanes, 0, 0, a.lanes.size() * bytes_of_lane);
   in.reducing = a;
   if (in.broken) return FailUnderWay(p);
   if (in.runs.empty()) OnReduced(p);
@@ -265,8 +253,8 @@ void GroupMembers::OnReduced(const ProcessPtr& p) {
   }
   // The memory that the terms refer to.
   const auto memory = std::make_shared<std::vector<std::vector<float>>>();
-  if (all_.reductions.OneShot(*p)) ++counts_.one_shots;
-  if (r.parameters && all_.reductions.OneShot(*p)) {
+  if (all_.network.OneShot(*p)) ++result_.one_shots;
+  if (r.parameters && all_.network.OneShot(*p)) {
     step.terms = TermsOf(p.get(), memory.get());
     step.finite = r.parameters->GradientsFinite(step.terms);
   } else if (r.parameters) {
@@ -282,7 +270,7 @@ void GroupMembers::OnReduced(const ProcessPtr& p) {
   Later(p, takes, [this, p, token = a.token, step = std::move(step), memory](GroupMember& machine) {
     const uint64_t before = machine.state().header().step;
     auto actions = machine.OnReduced(token, step);
-    if (options_.check && machine.state().header().step > before) all_.group_check.CheckMember(*p);
+    if (options_.check && machine.state().header().step > before) CheckMember(*p);
     return actions;
   });
 }
@@ -311,6 +299,47 @@ void GroupMembers::FailUnderWay(const ProcessPtr& p) {
     if (!in.connected) return machine.OnConnected(group, why);
     return {};
   });
+}
+
+// ---- invariants
+
+void GroupMembers::CheckPiece(const RoleProcess& p, const Piece& piece) {
+  const uint64_t group = p.group_member->in.group;
+  if (piece.group == group) return;
+  Violate(Invariant::kAllReduceOneGroup, "a member of group " + std::to_string(group) +
+                                             " has taken a piece of bucket " + std::to_string(piece.bucket) +
+                                             " of group " + std::to_string(piece.group));
+}
+
+void GroupMembers::CheckMember(const RoleProcess& p) {
+  const Membership& in = p.group_member->in;
+  if (in.group == 0) return;
+  GroupSteps& group = steps_[in.group];
+  const TrainingState& state = p.group_member->machine->state();
+  const uint64_t step = state.header().step;
+  auto& reached = group.reached;
+  reached.resize(in.members.size(), 0);
+  reached[in.rank] = step;
+  for (uint32_t rank = 0; rank < reached.size(); ++rank) {
+    if (reached[rank] == 0 || std::max(reached[rank], step) - std::min(reached[rank], step) <= 1) continue;
+    return Violate(Invariant::kAllReduceMembersAgree,
+                   "rank " + std::to_string(in.rank) + " holds step " + std::to_string(step) + ", rank " +
+                       std::to_string(rank) + " step " + std::to_string(reached[rank]));
+  }
+  Held held{state.header(), {}};
+  for (const auto& memory : state.Memory())
+    held.memory.insert(held.memory.end(), memory.begin(), memory.end());
+  auto& all = group.held;
+  all.erase(all.begin(), all.lower_bound(step - std::min<uint64_t>(step, 1)));
+  const auto [first, fresh] = all.try_emplace(step, std::move(held));
+  if (fresh) return;
+  const Held& other = first->second;
+  if (!(other.header == held.header) || other.memory.size() != held.memory.size() ||
+      std::memcmp(other.memory.data(), held.memory.data(), held.memory.size() * sizeof(float)) != 0) {
+    Violate(Invariant::kAllReduceMembersAgree,
+            "rank " + std::to_string(in.rank) + " of group " + std::to_string(in.group) +
+                " holds another state than others at step " + std::to_string(step));
+  }
 }
 
 }  // namespace leat::sim

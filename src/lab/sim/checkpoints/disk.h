@@ -9,10 +9,15 @@
 #include <utility>
 #include <vector>
 
+#include "lab/sim/succession/coordinators.h"
+#include "protocol/actions.h"
 #include "protocol/coordinator/coordinator.h"
 #include "protocol/server/server.h"
 
 namespace leat::sim {
+
+// A slice with memory of its own.
+protocol::Slice CopyOf(const protocol::Slice& slice);
 
 class Disk {
  public:
@@ -85,6 +90,34 @@ class Disk {
   uint64_t rounds_remade_ = 0;
   uint64_t last_checkpoint_ = 0;
   std::map<std::string, std::map<std::string, Shard>> files_;
+};
+
+// Checkpoints on the disk, which takes its time, may be full, or may fail to read: orders and manifests of
+// coordinators, and the shards of servers and members of groups.
+//
+// A manifest that could not be written may be complete all the same. The coordinator may die before and after
+// it is complete; a crash in between leaves a checkpoint that was never announced. Checks that a complete
+// checkpoint has each slice once, with every run before its watermark (kCheckpointsWhole).
+class CheckpointFiles : Concern {
+ public:
+  using Concern::Concern;
+
+  // ---- coordinators
+  void Execute(const CoordinatorPtr& c, const protocol::PrepareCheckpoint& a);
+  void Execute(const CoordinatorPtr& c, const protocol::CommitManifest& a);
+  void Execute(const CoordinatorPtr& c, const protocol::DropCheckpoints& a);
+  void Execute(const CoordinatorPtr& c, const protocol::RemoveCheckpoint& a);
+  void Execute(const CoordinatorPtr& c, const protocol::VerifyCheckpoint& a);
+  // ---- servers and members
+  void Execute(const ProcessPtr& p, const protocol::LoadSlices& a);
+  void Execute(const ProcessPtr& p, const protocol::SaveShard& a);
+
+  // The values of all slices in the newest checkpoint, in table order; false if there is none.
+  bool Saved(std::vector<float>* values) const;
+
+ private:
+  Duration TransferTime(uint64_t bytes) const;
+  void Check(const protocol::Manifest& manifest);
 };
 
 }  // namespace leat::sim

@@ -1,7 +1,5 @@
 #include "lab/sim/cluster/cluster.h"
 
-#include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -18,6 +16,56 @@ namespace {
 constexpr uint64_t kCrowd = 4096;
 
 }  // namespace
+
+// ---- the world of the concerns
+
+Concern::Concern(ClusterConcerns& all)
+    : all_(all),
+      world_(all.world),
+      options_(all.world.options),
+      result_(all.world.result),
+      queue_(all.world.queue),
+      rng_(all.world.rng),
+      processes_(all.processes) {}
+
+World::World(ClusterOptions o, Workload& w, Hooks h)
+    : options(std::move(o)), workload(w), hooks(std::move(h)), rng(options.seed) {
+  for (const SliceSpec& slice : options.table.slices) {
+    slice_ranges.push_back({elements, elements + slice.elements()});
+    elements = slice_ranges.back().end;
+  }
+  modelled = workload.Join() == nullptr;
+}
+
+Duration Concern::Latency(Duration least, double share) {
+  if (Chance(share * options_.faults.slow)) return Between(1, 3000);
+  if (options_.jitter > 0) return least + FromSeconds(Seconds(least) * options_.jitter * rng_.Uniform());
+  return least;
+}
+
+void Concern::ScheduleIn(const std::shared_ptr<Process>& process, Duration delay,
+                         std::function<void()> what) {
+  queue_.After(delay, [this, process, what = std::move(what)]() mutable {
+    if (!process->alive) return;
+    if (now() < process->paused_until)
+      return ScheduleIn(process, process->paused_until - now(), std::move(what));
+    what();
+  });
+}
+
+void World::Violate(Invariant invariant, std::string what) {
+  done = true;
+  if (!result.violation) result.violation = Violation{invariant, std::move(what), now()};
+}
+
+void World::TellFault(const std::string& what, const RoleProcess* p) const {
+  if (!hooks.on_fault) return;
+  if (p == nullptr) return hooks.on_fault(now(), "coordinator: " + what);
+  const std::string name = (p->role == Role::kServer ? "server " : "worker ") + std::to_string(p->started);
+  hooks.on_fault(now(), name + ": " + what);
+}
+
+// ---- the run
 
 // Hands each event to the concern that scheduled it.
 class Cluster::Router : public ClusterConcerns {
@@ -36,7 +84,6 @@ class Cluster::Router : public ClusterConcerns {
   };
 
   void Handle(const EventQueue::Event& event);
-  void PrefetchEvent(const EventQueue::Event& event, int hop);
   void Watch();
   void CheckProgress();
   ClusterResult Result() const;
@@ -64,7 +111,10 @@ ClusterResult Cluster::Router::Run() {
   while (!world.done && world.now() < options.time_limit && world.queue.Next(&event)) {
     // With fewer, the data is in the cache anyway.
     if (world.queue.size() >= kCrowd) {
-      world.queue.LookAhead([this](const EventQueue::Event& soon, int hop) { PrefetchEvent(soon, hop); });
+      world.queue.LookAhead([this](const EventQueue::Event& soon, int hop) {
+        if (soon.kind == kComputed) return machines.PrefetchEvent(soon.what, hop);
+        if (soon.kind == kArrive || soon.kind == kDeliver) pushes.PrefetchEvent(soon, hop);
+      });
     }
     Handle(event);
   }
@@ -81,33 +131,28 @@ void Cluster::Router::Handle(const EventQueue::Event& event) {
     case kMoreToSend:
       return pushes.OnMoreToSend(event.what);
     case kComputed:
-      return compute.OnComputed(event.what);
+      return machines.OnComputed(event.what);
     case kPieceArrives:
-      return pieces.OnArrives(event.what);
+      return network.OnArrives(event.what);
     case kPieceDelivered:
-      return pieces.OnDelivered(event.what);
+      return network.OnDelivered(event.what);
     case kPieceSent:
-      return reductions.OnPieceSent(event.what);
+      return network.OnPieceSent(event.what);
     case kCrosses:
       return pushes.OnCrosses(event.what);
     case kPieceCrosses:
-      return pieces.OnCrosses(event.what);
+      return network.OnCrosses(event.what);
     case kCores:
-      return cores.OnCores(event.what);
+      return machines.OnCores(event.what);
     case kChunkArrives:
-      return inputs.OnChunkArrives(event.what);
+      return machines.OnChunkArrives(event.what);
     case kChunkDelivered:
-      return inputs.OnChunkDelivered(event.what);
+      return machines.OnChunkDelivered(event.what);
     case kWake:
       return members.OnTimer(event.what, event.at);
     default:
       return;
   }
-}
-
-void Cluster::Router::PrefetchEvent(const EventQueue::Event& event, int hop) {
-  if (event.kind == kComputed) return compute.PrefetchEvent(event.what, hop);
-  if (event.kind == kArrive || event.kind == kDeliver) pushes.PrefetchEvent(event, hop);
 }
 
 void Cluster::Router::Watch() {
@@ -120,7 +165,7 @@ void Cluster::Router::Watch() {
 
 void Cluster::Router::CheckProgress() {
   const CoordinatorStatus status = coordinators.status();
-  Reached reached{status.events, status.step, status.checkpoint.value_or(0), coordinators.counts().resumes,
+  Reached reached{status.events, status.step, status.checkpoint.value_or(0), world.result.resumes,
                   status.watermark};
   const Duration within = world.options.progress_within;
   if (last_reached_ && *last_reached_ == reached) {
@@ -132,35 +177,12 @@ void Cluster::Router::CheckProgress() {
 }
 
 ClusterResult Cluster::Router::Result() const {
-  ClusterResult result;
-  static_cast<MemberCounts&>(result) = members.counts();
-  static_cast<PushCounts&>(result) = servers.counts();
-  static_cast<LeaseCounts&>(result) = coordinators.lease_counts();
-  static_cast<GroupCounts&>(result) = groups.counts();
-  static_cast<SubscriberCounts&>(result) = subscribers.counts();
-  static_cast<OutageCounts&>(result) = outages.counts();
-  static_cast<FaultCounts&>(result) = faults.counts();
-  result.job_pauses = commands.job_pauses();
-  static_cast<SliceCounts&>(result) = {.moves = moves.moves(),
-                                       .moved_bytes = moves.moved_bytes(),
-                                       .servers_left = members.servers_left(),
-                                       .forwards = forwards.forwards(),
-                                       .promotions = slice_check.promotions(),
-                                       .replicated = coordinators.replicated()};
-  static_cast<CheckpointCounts&>(result) = {.checkpoints = checkpoints.checkpoints(),
-                                            .loads = shards.loads(),
-                                            .damaged = disk.found_damaged(),
-                                            .rounds_remade = disk.rounds_remade()};
-  static_cast<SuccessionCounts&>(result) = coordinators.counts();
-  result.restarts += hosts.restarts();
-  result.elections = hosts.elections();
-  result.sets = hosts.sets();
-  result.violation = world.violation;
+  ClusterResult result = world.result;
+  result.damaged = disk.found_damaged();
+  result.rounds_remade = disk.rounds_remade();
   if (result.violation) result.error = result.violation->ToString();
-  result.failure = coordinators.failure();
   result.ended = !result.violation;
   result.took = world.now();
-  result.messages = world.messages;
   return result;
 }
 
@@ -180,7 +202,7 @@ Time Cluster::now() const {
 }
 
 uint64_t Cluster::messages() const {
-  return router_->world.messages;
+  return router_->world.result.messages;
 }
 
 CoordinatorStatus Cluster::status() const {
@@ -192,7 +214,7 @@ bool Cluster::Values(std::vector<float>* values) const {
 }
 
 bool Cluster::Saved(std::vector<float>* values) const {
-  return router_->shards.Saved(values);
+  return router_->checkpoints.Saved(values);
 }
 
 const Disk& Cluster::disk() const {

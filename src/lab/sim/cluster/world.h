@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -61,19 +60,6 @@ struct World {
   bool LateLabels() const { return options.stream.late_labels > Duration(0); }
   bool OwnDirectories() const { return options.coordinator_standbys > 0; }
   protocol::Role ElectorRole() const { return protocol::ElectorRole(options.strategy); }
-  bool Chance(double p) { return p > 0 && Faulty() && rng.Chance(p); }
-  Duration Between(double least_ms, double most_ms) {
-    return FromSeconds((least_ms + (most_ms - least_ms) * rng.Uniform()) * 1e-3);
-  }
-  // Random latency; `share` scales the probability that it takes up to seconds.
-  Duration Latency(Duration least, double share = 1);
-  Duration DiskTakes() { return FromSeconds(Seconds(options.faults.slow_disk) * rng.Uniform()); }
-  Duration DiskTransfer(uint64_t bytes) const {
-    const double rate = options.disk_bytes_per_s;
-    return rate > 0 ? FromSeconds(static_cast<double>(bytes) / rate) : Duration(0);
-  }
-  // Runs `what` in the process when it is not paused; never if it is dead.
-  void ScheduleIn(const std::shared_ptr<Process>& process, Duration delay, std::function<void()> what);
   // Ends the run; only the first violation counts.
   void Violate(Invariant invariant, std::string what);
   // Tells the hook of a fault. `p`: none for the coordinator.
@@ -87,9 +73,8 @@ struct World {
   std::vector<ElementRange> slice_ranges;  // by slice
   uint64_t elements = 0;
   bool modelled = false;
-  uint64_t messages = 0;  // sent, on both planes
   bool done = false;
-  std::optional<Violation> violation;
+  ClusterResult result;  // counts of all concerns so far
 };
 
 // Base of the concerns: the world, and the way to the other concerns, of which each uses only the public
@@ -101,18 +86,22 @@ class Concern {
 
  protected:
   Time now() const { return queue_.now(); }
-  bool Chance(double p) { return world_.Chance(p); }
-  Duration Between(double least_ms, double most_ms) { return world_.Between(least_ms, most_ms); }
-  Duration Latency(Duration least, double share = 1) { return world_.Latency(least, share); }
-  Duration DiskTakes() { return world_.DiskTakes(); }
-  void ScheduleIn(const std::shared_ptr<Process>& process, Duration delay, std::function<void()> what) {
-    world_.ScheduleIn(process, delay, std::move(what));
+  // Whether a fault of this probability happens.
+  bool Chance(double p) { return p > 0 && world_.Faulty() && rng_.Chance(p); }
+  Duration Between(double least_ms, double most_ms) {
+    return FromSeconds((least_ms + (most_ms - least_ms) * rng_.Uniform()) * 1e-3);
   }
+  // Random latency; `share` scales the probability that it takes up to seconds.
+  Duration Latency(Duration least, double share = 1);
+  Duration DiskTakes() { return FromSeconds(Seconds(options_.faults.slow_disk) * rng_.Uniform()); }
+  // Runs `what` in the process when it is not paused; never if it is dead.
+  void ScheduleIn(const std::shared_ptr<Process>& process, Duration delay, std::function<void()> what);
   void Violate(Invariant invariant, std::string what) { world_.Violate(invariant, std::move(what)); }
 
   ClusterConcerns& all_;
   World& world_;
   ClusterOptions& options_;
+  ClusterResult& result_;
   EventQueue& queue_;
   Rng& rng_;
   ProcessTable& processes_;

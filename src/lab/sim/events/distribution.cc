@@ -1,9 +1,9 @@
 #include "lab/sim/events/distribution.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
+#include <initializer_list>
 #include <stdexcept>
 #include <utility>
 
@@ -22,6 +22,17 @@ double Number(std::string_view text, std::string_view wanted, std::string_view* 
   if (error != std::errc() || !std::isfinite(number) || number < 0) Refuse(text, wanted);
   *unit = text.substr(static_cast<size_t>(end - text.data()));
   return number;
+}
+
+// A number with one of the units, from `least` to less than `limit`.
+double WithUnit(std::string_view text, std::string_view wanted, double least, double limit,
+                std::initializer_list<std::pair<std::string_view, double>> units) {
+  std::string_view unit;
+  const double number = Number(text, wanted, &unit);
+  for (const auto& [name, factor] : units) {
+    if (unit == name && number * factor >= least && number * factor < limit) return number * factor;
+  }
+  Refuse(text, wanted);
 }
 
 }  // namespace
@@ -62,41 +73,22 @@ Distribution Measured(std::vector<double> seconds, size_t parts) {
 }
 
 Duration ParseDuration(std::string_view text) {
-  constexpr std::string_view kWanted = "a time like 100us, 5ms, 1.5s or 10m";
-  std::string_view unit;
-  const double number = Number(text, kWanted, &unit);
-  constexpr std::array<std::pair<std::string_view, double>, 6> kUnits{
-      {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}}};
-  for (const auto& [name, seconds] : kUnits) {
-    // A limit of one year.
-    if (unit == name && number * seconds < 3.2e7) return FromSeconds(number * seconds);
-  }
-  Refuse(text, kWanted);
+  // A limit of one year.
+  return FromSeconds(WithUnit(text, "a time like 100us, 5ms, 1.5s or 10m", 0, 3.2e7,
+                              {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}}));
 }
 
 double ParseBandwidth(std::string_view text) {
-  constexpr std::string_view kWanted = "a bandwidth like 1gbit, 100mbit or unlimited";
   if (text == "unlimited") return 0;
-  std::string_view unit;
-  const double number = Number(text, kWanted, &unit);
-  constexpr std::array<std::pair<std::string_view, double>, 3> kUnits{
-      {{"kbit", 1e3}, {"mbit", 1e6}, {"gbit", 1e9}}};
-  for (const auto& [name, bits] : kUnits) {
-    if (unit == name && number * bits >= 1) return number * bits / 8;
-  }
-  Refuse(text, kWanted);
+  return WithUnit(text, "a bandwidth like 1gbit, 100mbit or unlimited", 1, HUGE_VAL,
+                  {{"kbit", 1e3}, {"mbit", 1e6}, {"gbit", 1e9}}) /
+         8;
 }
 
 uint64_t ParseBytes(std::string_view text) {
-  constexpr std::string_view kWanted = "a size like 1500b, 512kb or 2mb";
-  std::string_view unit;
-  const double number = Number(text, kWanted, &unit);
-  constexpr std::array<std::pair<std::string_view, double>, 4> kUnits{
-      {{"b", 1}, {"kb", 1024}, {"mb", 1024.0 * 1024}, {"gb", 1024.0 * 1024 * 1024}}};
-  for (const auto& [name, bytes] : kUnits) {
-    if (unit == name && number * bytes < 1e15) return static_cast<uint64_t>(number * bytes);
-  }
-  Refuse(text, kWanted);
+  return static_cast<uint64_t>(
+      WithUnit(text, "a size like 1500b, 512kb or 2mb", 0, 1e15,
+               {{"b", 1}, {"kb", 1024}, {"mb", 1024.0 * 1024}, {"gb", 1024.0 * 1024 * 1024}}));
 }
 
 Distribution ParseDistribution(std::string_view text) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 
 #include "lab/sim/cluster/concerns.h"
 
@@ -10,13 +9,17 @@ namespace leat::sim {
 
 using namespace protocol;
 
+namespace {
+
+std::string For(Duration lasts) {
+  return "for " + std::to_string(Seconds(lasts)) + " s";
+}
+
+}  // namespace
+
 void FaultInjector::InjectFaults() {
   Replace();
   world_.OwnDirectories() ? InjectStandbyFault() : InjectFault();
-}
-
-void FaultInjector::Plan(const PlannedFault& planned) {
-  queue_.After(planned.at, [this, planned] { Carry(planned); });
 }
 
 void FaultInjector::InjectFault() {
@@ -34,24 +37,30 @@ void FaultInjector::InjectFault() {
       const auto p = processes_.Any(server ? Role::kServer : Role::kWorker);
       if (!p) return;
       const Duration lasts = Between(100, 1e3 * Seconds(options_.faults.longest_cut));
-      return rng_.Chance(0.3) ? all_.outages.CutOff(p.get(), lasts) : all_.outages.Isolate(p.get(), lasts);
+      return rng_.Chance(0.3) ? CutOff(p.get(), lasts) : Isolate(p.get(), lasts);
     }
     if (on_servers && rng_.Chance(options_.faults.cut_pairs)) {
       const bool among_servers = options_.replicas > 1 && rng_.Chance(0.5);
       const auto one = processes_.Any(among_servers ? Role::kServer : Role::kWorker),
                  server = processes_.Any(Role::kServer);
-      if (one && server) all_.outages.CutPair(*one, *server, Between(100, 6000));
+      if (!one || !server) return;
+      ++result_.cuts;
+      const Duration lasts = Between(100, 6000);
+      world_.TellFault("does not reach server " + std::to_string(server->started) + " " + For(lasts),
+                       one.get());
+      Time& until = cut_until_[{one->node, server->node}];
+      until = std::max(until, now() + lasts);
       return;
     }
     const double what = rng_.Uniform();
     if (what < 0.30) {
       if (auto p = processes_.Any(Role::kWorker)) Kill(p, true);
     } else if (what < 0.42) {
-      if (auto p = processes_.Any(Role::kWorker)) all_.outages.PauseRole(p.get(), all_.outages.DrawPause());
+      if (auto p = processes_.Any(Role::kWorker)) PauseRole(p.get(), DrawPause());
     } else if (what < 0.51) {
-      if (auto p = processes_.Any(Role::kServer)) all_.outages.PauseRole(p.get(), all_.outages.DrawPause());
+      if (auto p = processes_.Any(Role::kServer)) PauseRole(p.get(), DrawPause());
     } else if (what < 0.56) {
-      all_.outages.PauseCoordinator(all_.coordinators.newest().get(), all_.outages.DrawPause());
+      PauseCoordinator(DrawPause());
     } else if (what < 0.63) {
       if (c->active()) TroubleCoordinator();
     } else if (what < 0.68) {
@@ -61,7 +70,7 @@ void FaultInjector::InjectFault() {
     } else if (what < 0.77) {
       if (auto p = processes_.Any(Role::kWorker)) Drain(*p);
     } else if (what < 0.81) {
-      if (auto p = processes_.Any(Role::kWorker)) all_.outages.CutOff(p.get(), Between(100, 4000));
+      if (auto p = processes_.Any(Role::kWorker)) CutOff(p.get(), Between(100, 4000));
     } else if (what < 0.86 && on_servers) {
       StartOne(Role::kServer, false);
       if (auto p = processes_.Any(Role::kServer); p && rng_.Chance(0.5)) Kill(p, false);
@@ -70,7 +79,7 @@ void FaultInjector::InjectFault() {
     } else {
       const bool save = what < 0.95;
       world_.TellFault(save ? "is asked for a checkpoint" : "is told to stop, and the job is resumed");
-      all_.commands.Tell({.kind = save ? AdminRequest::Kind::kCheckpoint : AdminRequest::Kind::kStop});
+      all_.calls.Tell({.kind = save ? AdminRequest::Kind::kCheckpoint : AdminRequest::Kind::kStop});
     }
   });
 }
@@ -84,7 +93,7 @@ void FaultInjector::InjectDeaths() {
                  const Role role = rng_.Below(processes) < options_.servers ? Role::kServer : Role::kWorker;
                  const ProcessPtr p = processes_.Any(role);
                  if (!p) return;
-                 ++counts_.deaths;
+                 ++result_.deaths;
                  world_.TellFault("dies", p.get());
                  all_.members.OnExit(p);
                  queue_.After(options_.deaths.restart,
@@ -98,7 +107,7 @@ void FaultInjector::InjectDeaths() {
 bool FaultInjector::DiesAt(DeathPoint point, const ProcessPtr& p) {
   const bool push = point <= DeathPoint::kApplied;
   if (!Chance(push ? options_.faults.deaths_in_pushes : options_.faults.deaths_in_checkpoints)) return false;
-  ++counts_.deaths_at[static_cast<size_t>(point)];
+  ++result_.deaths_at[static_cast<size_t>(point)];
   world_.TellFault("dies " + std::string(fields::NameOf(point)), p.get());
   Kill(p, true);
   return true;
@@ -107,7 +116,7 @@ bool FaultInjector::DiesAt(DeathPoint point, const ProcessPtr& p) {
 bool FaultInjector::CoordinatorDiesAt(DeathPoint point, const CoordinatorPtr& c) {
   // Many checkpoints do not come so far, because servers and workers die at the points before.
   if (c != all_.coordinators.newest() || !Chance(4 * options_.faults.deaths_in_checkpoints)) return false;
-  ++counts_.deaths_at[static_cast<size_t>(point)];
+  ++result_.deaths_at[static_cast<size_t>(point)];
   world_.TellFault("dies " + std::string(fields::NameOf(point)));
   all_.coordinators.Kill();
   return true;
@@ -116,9 +125,8 @@ bool FaultInjector::CoordinatorDiesAt(DeathPoint point, const CoordinatorPtr& c)
 void FaultInjector::TroubleCoordinator() {
   const auto c = all_.coordinators.newest();
   if (rng_.Chance(0.5)) return all_.coordinators.Kill();
-  ++counts_.overtaken;
-  if (rng_.Chance(0.7))
-    all_.outages.PauseCoordinator(all_.coordinators.newest().get(), all_.outages.DrawPause());
+  ++result_.overtaken;
+  if (rng_.Chance(0.7)) PauseCoordinator(DrawPause());
   queue_.After(Between(0, 500), [this, c] {
     if (all_.coordinators.newest() != c || c->ended) return;
     world_.TellFault("another one takes over");
@@ -130,15 +138,14 @@ void FaultInjector::CarryToCoordinator(const PlannedFault& planned) {
   if (!all_.coordinators.newest()->active()) return;
   if (world_.OwnDirectories()) return all_.hosts.KillAt(all_.coordinators.newest()->address, planned.lasts);
   if (planned.what == PlannedFault::What::kKill) return all_.coordinators.Kill(planned.lasts, planned.index);
-  if (planned.what == PlannedFault::What::kPause)
-    return all_.outages.PauseCoordinator(all_.coordinators.newest().get(), planned.lasts);
-  ++counts_.overtaken;
+  if (planned.what == PlannedFault::What::kPause) return PauseCoordinator(planned.lasts);
+  ++result_.overtaken;
   world_.TellFault("another one takes over");
   all_.coordinators.Start(planned.index, true);
 }
 
 void FaultInjector::Carry(const PlannedFault& planned) {
-  if (planned.what == PlannedFault::What::kPauseJob) return all_.commands.PauseJob(planned.lasts);
+  if (planned.what == PlannedFault::What::kPauseJob) return all_.calls.PauseJob(planned.lasts);
   if (planned.role == Role::kCoordinator) return CarryToCoordinator(planned);
   if (planned.what == PlannedFault::What::kStart) return StartOne(planned.role, planned.standby);
   const auto all = processes_.All(planned.role);
@@ -146,7 +153,7 @@ void FaultInjector::Carry(const PlannedFault& planned) {
   const ProcessPtr& p = all[planned.index];
   switch (planned.what) {
     case PlannedFault::What::kKill:
-      ++counts_.deaths;
+      ++result_.deaths;
       world_.TellFault("kill", p.get());
       all_.members.OnExit(p);
       if (planned.replaced) {
@@ -156,14 +163,14 @@ void FaultInjector::Carry(const PlannedFault& planned) {
       }
       return;
     case PlannedFault::What::kPause:
-      return all_.outages.PauseRole(p.get(), planned.lasts);
+      return PauseRole(p.get(), planned.lasts);
     case PlannedFault::What::kLeave:
       if (p->joined) Leave(p);
       return;
     case PlannedFault::What::kDrain:
       return Drain(*p);
     case PlannedFault::What::kCutOff:
-      return all_.outages.CutOff(p.get(), planned.lasts);
+      return CutOff(p.get(), planned.lasts);
     case PlannedFault::What::kStart:
     case PlannedFault::What::kPauseJob:
       return;
@@ -171,20 +178,20 @@ void FaultInjector::Carry(const PlannedFault& planned) {
 }
 
 void FaultInjector::Kill(const ProcessPtr& p, bool replace) {
-  ++counts_.deaths;
+  ++result_.deaths;
   world_.TellFault(replace ? "kill, replaced" : "kill", p.get());
   all_.members.OnExit(p);
   if (p->joined && rng_.Chance(0.5))
-    all_.commands.Tell({.kind = AdminRequest::Kind::kNodeLost, .node = p->node});
+    all_.calls.Tell({.kind = AdminRequest::Kind::kNodeLost, .node = p->node});
   if (!replace) return;
   const std::string address = rng_.Chance(0.5) ? processes_.AddressOf(p->address_id) : "";
-  queue_.After(Between(10, 2000), [this, resumes = all_.coordinators.counts().resumes, role = p->role,
-                                   address, standby = StandsBy(*p)] {
-    // Not for a job that was resumed meanwhile, with its own processes.
-    if (resumes == all_.coordinators.counts().resumes && !all_.coordinators.newest()->ended &&
-        !processes_.At(processes_.AddressIdOf(address)))
-      all_.members.Start(role, address, standby);
-  });
+  queue_.After(Between(10, 2000),
+               [this, resumes = result_.resumes, role = p->role, address, standby = StandsBy(*p)] {
+                 // Not for a job that was resumed meanwhile, with its own processes.
+                 if (resumes == result_.resumes && !all_.coordinators.newest()->ended &&
+                     !processes_.At(processes_.AddressIdOf(address)))
+                   all_.members.Start(role, address, standby);
+               });
 }
 
 bool FaultInjector::StandsBy(const RoleProcess& p) const {
@@ -202,7 +209,7 @@ void FaultInjector::StartOne(Role role, bool standby) {
 
 void FaultInjector::Leave(const ProcessPtr& p) {
   world_.TellFault("leaves", p.get());
-  if (p->worker) all_.executor.Execute(p, p->worker->Leave(now()));
+  if (p->worker) all_.members.ExecuteAll(p, p->worker->Leave(now()));
   if (p->server) {
     p->server->Leave();
     all_.members.MaybeSendHeartbeat(p);
@@ -218,7 +225,7 @@ void FaultInjector::Drain(const RoleProcess& p) {
   if (p.role == Role::kServer) {
     static_cast<void>(all_.coordinators.newest()->machine->DrainServer(now(), p.node));
   } else if (all_.coordinators.newest()->machine->Drain(now(), p.node).ok()) {
-    ++counts_.drained;
+    ++result_.drained;
   }
 }
 
@@ -263,7 +270,7 @@ void FaultInjector::InjectStandbyFault() {
     if (what < 0.25) {
       all_.hosts.KillAt(address, Between(10, rng_.Chance(0.3) ? 10000 : 2000));
     } else if (what < 0.45) {
-      if (process) all_.outages.Pause(process.get(), Between(10, longest));
+      if (process) Pause(process.get(), Between(10, longest));
     } else if (what < 0.60) {
       // The network between two coordinators.
       const auto other = static_cast<uint32_t>((address + 1 + rng_.Below(count - 1)) % count);
@@ -278,14 +285,54 @@ void FaultInjector::InjectStandbyFault() {
       }
     } else if (what < 0.85) {
       if (auto p = processes_.Any(rng_.Chance(0.5) ? Role::kWorker : world_.ElectorRole()))
-        all_.outages.Pause(p.get(), Between(10, 1500));
+        Pause(p.get(), Between(10, 1500));
     } else if (const Role role = rng_.Chance(0.5) ? Role::kWorker : world_.ElectorRole();
                role != world_.ElectorRole() || ElectorsAreWhole()) {
       if (auto p = processes_.Any(role)) Kill(p, true);
     } else {
-      all_.commands.Tell({.kind = AdminRequest::Kind::kCheckpoint});
+      all_.calls.Tell({.kind = AdminRequest::Kind::kCheckpoint});
     }
   });
+}
+
+// ---- outages
+
+Duration FaultInjector::DrawPause() {
+  const Duration longest = options_.faults.longest_pause;
+  if (longest > Duration(0) && rng_.Chance(0.25)) return Between(1000, 1e3 * Seconds(longest));
+  return Between(10, 2500);
+}
+
+void FaultInjector::Pause(Process* process, Duration lasts) {
+  ++result_.pauses;
+  process->paused_until = std::max(process->paused_until, now() + lasts);
+}
+
+void FaultInjector::PauseRole(RoleProcess* p, Duration lasts) {
+  world_.TellFault("stops " + For(lasts), p);
+  Pause(p, lasts);
+}
+
+void FaultInjector::PauseCoordinator(Duration lasts) {
+  world_.TellFault("stops " + For(lasts));
+  Pause(all_.coordinators.newest().get(), lasts);
+}
+
+void FaultInjector::CutOff(RoleProcess* p, Duration lasts) {
+  world_.TellFault("does not reach the coordinator " + For(lasts), p);
+  p->cut_off_until = now() + lasts;
+}
+
+bool FaultInjector::IsCut(NodeId worker, NodeId server) const {
+  const auto at = cut_until_.find({worker, server});
+  return at != cut_until_.end() && now() < at->second;
+}
+
+void FaultInjector::Isolate(RoleProcess* p, Duration lasts) {
+  world_.TellFault("reaches nobody " + For(lasts), p);
+  ++result_.isolations;
+  p->isolated_until = std::max(p->isolated_until, now() + lasts);
+  p->cut_off_until = std::max(p->cut_off_until, now() + lasts);
 }
 
 }  // namespace leat::sim

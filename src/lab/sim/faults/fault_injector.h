@@ -1,14 +1,16 @@
-// Faults of a virtual cluster: random ones, planned ones, and deaths at named points.
+// Faults of a virtual cluster: random ones, planned ones, and deaths at named points; and outages, in which
+// processes stop for a while, or networks lose everything.
 //
 // A fault is drawn from the run's random numbers, so the order of the draws here is part of every seed's
-// result. Faults end with Faults::until.
+// result. Faults end with Faults::until. A cut ends by itself; the concerns that send ask here whether their
+// messages pass.
 #pragma once
 
-#include <cstdint>
-#include <memory>
+#include <map>
+#include <utility>
 
 #include "lab/sim/members/role_process.h"
-#include "lab/sim/succession/coordinator_processes.h"
+#include "lab/sim/succession/coordinators.h"
 #include "protocol/messages_control.h"
 
 namespace leat::sim {
@@ -22,7 +24,9 @@ class FaultInjector : Concern {
   // Schedules random deaths of processes, which start again on their hosts.
   void InjectDeaths();
   // Schedules a planned fault.
-  void Plan(const PlannedFault& planned);
+  void Plan(const PlannedFault& planned) {
+    queue_.After(planned.at, [this, planned] { Carry(planned); });
+  }
 
   // True if the process dies here.
   bool DiesAt(DeathPoint point, const ProcessPtr& p);
@@ -32,7 +36,16 @@ class FaultInjector : Concern {
   // some time.
   void TroubleCoordinator();
 
-  const FaultCounts& counts() const { return counts_; }
+  // ---- outages
+  Duration DrawPause();
+  void Pause(Process* process, Duration lasts);
+  bool AnyCut() const { return !cut_until_.empty(); }
+  // Whether the network between the two is cut.
+  bool IsCut(NodeId worker, NodeId server) const;
+  // Whether messages between the two are lost, because one of them is isolated. Either may be null.
+  bool Isolated(const RoleProcess* a, const RoleProcess* b) const {
+    return result_.isolations > 0 && (IsIsolated(a) || IsIsolated(b));
+  }
 
  private:
   void InjectFault();
@@ -50,8 +63,17 @@ class FaultInjector : Concern {
   void Replace();
   // Starts one more process of a role.
   void StartOne(protocol::Role role, bool standby);
+  // As Pause, and tell the hook.
+  void PauseRole(RoleProcess* p, Duration lasts);
+  void PauseCoordinator(Duration lasts);
+  // Cuts a process off from all coordinators.
+  void CutOff(RoleProcess* p, Duration lasts);
+  // Cuts a process off from all others.
+  void Isolate(RoleProcess* p, Duration lasts);
+  bool IsIsolated(const RoleProcess* p) const { return p != nullptr && now() < p->isolated_until; }
 
-  FaultCounts counts_;
+  // The network between a worker and a server, in both directions.
+  std::map<std::pair<NodeId, NodeId>, Time> cut_until_;
 };
 
 }  // namespace leat::sim

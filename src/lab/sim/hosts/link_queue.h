@@ -1,4 +1,4 @@
-// A direction of a link: bytes queue in the order of sending.
+// Links of hosts. In each direction bytes queue in the order of sending.
 #pragma once
 
 #include <algorithm>
@@ -55,6 +55,16 @@ class LinkQueue {
   Time free_{0};
   double ns_per_byte_ = 0;
   Duration saved_{0};  // the time that the bucket takes at the rate
+};
+
+// A host's link and cores, in one cache line.
+struct alignas(64) HostState {
+  static constexpr uint32_t kEnoughCores = UINT32_MAX;
+  static constexpr uint32_t kAny = UINT32_MAX;  // the next host of the role
+  LinkQueue down, up;
+  Duration latency{0};
+  uint32_t zone = 0;
+  uint32_t cores = kEnoughCores;  // number of its shared cores
 };
 
 }  // namespace leat::sim

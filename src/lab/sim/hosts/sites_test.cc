@@ -79,9 +79,11 @@ TEST_P(Sites, SlicesAndReplicasStayInOneSite) {
                  .strategy = {.kind = GetParam(), .lanes = 3, .period = 2},
                  .fault_free = true,
                  .standby = false,
-                 .replicas = 2,
-                 .sites = true};
+                 .replicas = 2};
     ClusterOptions options = SwarmOptions(job);
+    // Two sites with two zones each.
+    options.server_places = {{"north", "a", ""}, {"south", "a", ""}, {"north", "b", ""}, {"south", "b", ""}};
+    options.max_servers = 2 * job.servers;
     // Servers die one after the other, and are started again a second later.
     for (uint32_t i = 0; i < 3; ++i) {
       options.plan.push_back({.what = PlannedFault::What::kKill,

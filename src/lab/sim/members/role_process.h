@@ -1,4 +1,6 @@
-// The processes of a virtual cluster's workers and servers, and the table of those that live.
+// The processes of a virtual cluster's workers and servers, and the table of those that live. As members of
+// the job they start, join, send heartbeats, join again and end; and each action of their machines goes to
+// the concern that executes it.
 //
 // A process keeps its slot for good, and joins again, with the next incarnation, when it is evicted. A
 // message or timer of an earlier incarnation is void. The table owns the processes; dead ones are null.
@@ -8,6 +10,8 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -17,8 +21,7 @@
 #include "base/clock.h"
 #include "lab/sim/allreduce/group_parts.h"
 #include "lab/sim/cluster/world.h"
-#include "lab/sim/hosts/host_links.h"
-#include "lab/sim/workload.h"
+#include "lab/sim/hosts/link_queue.h"
 #include "protocol/server/server.h"
 #include "protocol/succession/promises.h"
 #include "protocol/worker/worker.h"
@@ -62,6 +65,9 @@ struct InputQueue {
   bool reading = false;
   uint64_t unrequested = 0, missing = 0;  // bytes of the split being read
 };
+
+// Minimum time between urgent heartbeats, as in the shells in roles/.
+constexpr Duration kUrgentGap = std::chrono::milliseconds(10);
 
 // The part of a process that each message needs.
 constexpr size_t kHotProcessBytes = 128;
@@ -134,8 +140,6 @@ class ProcessTable : Concern {
 
   // The number of an address; 0: of none.
   uint32_t AddressIdOf(const std::string& address);
-  // 0: no process has ever been there.
-  uint32_t FindAddress(const std::string& address) const;
   const std::string& AddressOf(uint32_t id) const { return addresses_[id].address; }
   // The slot of the process at an address, or kNobody.
   uint32_t SlotAt(uint32_t id) const { return addresses_[id].slot; }
@@ -157,6 +161,47 @@ class ProcessTable : Concern {
   uint64_t last_address_ = 0;
   const ProcessPtr nobody_;
   uint32_t started_servers_ = 0, started_workers_ = 0;
+};
+
+// Invariant: a process is in the table from its start to its end, and its machine is that of its incarnation.
+class RoleProcesses : Concern {
+ public:
+  using Concern::Concern;
+
+  // The processes with which a job begins.
+  void StartAll();
+  // `address`: where it listens; empty: at a new one. `host` as in Machines::PutOnHost.
+  void Start(protocol::Role role, std::string address = "", bool standby = false,
+             uint32_t host = HostState::kAny);
+  void JoinAgain(const ProcessPtr& p);
+  // The process has ended. Its state is dropped, and messages to it find no receiver.
+  void OnExit(const ProcessPtr& p);
+
+  // Executes the actions of one input in order, as long as the process is in the incarnation that wanted
+  // them. A worker's heartbeat that has become urgent follows.
+  template <class Actions>
+  void ExecuteAll(const ProcessPtr& p, const Actions& actions);
+
+  bool Urgent(const RoleProcess& p) const;  // its next heartbeat
+  // Sends a heartbeat if one is due, or sets the timer for it.
+  void MaybeSendHeartbeat(const ProcessPtr& p);
+  // Does what is due, and sets the timer for what is due next.
+  void Wake(const ProcessPtr& p);
+  void OnTimer(uint32_t slot, Time at);
+
+  // The last known progress of every server that ever existed.
+  const std::map<NodeId, protocol::ServerProgress>& progress() const { return progress_; }
+
+ private:
+  void Execute(const ProcessPtr& p, const protocol::StopRole& a);
+  void Join(const ProcessPtr& p);
+  void AskToJoin(const ProcessPtr& p, const std::function<void()>& again);
+  void SendHeartbeat(const ProcessPtr& p);
+  void OnHeartbeatReply(const ProcessPtr& p, const std::optional<protocol::ControlReply>& reply);
+  uint64_t TermOf(const RoleProcess& p) const;  // term of the coordinator that it follows
+  void WakeAt(const ProcessPtr& p, Time at);
+
+  std::map<NodeId, protocol::ServerProgress> progress_;
 };
 
 }  // namespace leat::sim

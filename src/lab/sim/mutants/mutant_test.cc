@@ -13,8 +13,7 @@
 #include <vector>
 
 #include "base/testing.h"
-#include "lab/sim/fault_job.h"
-#include "lab/sim/swarm.h"
+#include "lab/sim/testing.h"
 #include "protocol/guards.h"
 
 namespace leat::sim {
@@ -63,8 +62,7 @@ Concern InSwarm(const Strategy& strategy, std::vector<Invariant> found_by, uint3
 
 // The jobs of `leat simulate --faults`.
 Concern InRandomJobs(std::vector<Invariant> found_by, uint64_t first_seed = 1) {
-  return {"random jobs", [](uint64_t seed) { return RunFaultJob(seed).result; }, std::move(found_by),
-          first_seed};
+  return {"random jobs", [](uint64_t seed) { return RunFaultJob(seed); }, std::move(found_by), first_seed};
 }
 
 Concern WithStandbys(const Strategy& strategy) {

@@ -63,7 +63,7 @@ void PushMessages::Execute(const ProcessPtr& p, const Disconnect& a) {
 
 void PushMessages::Execute(const ProcessPtr& p, const SendPush& a) {
   if (all_.faults.DiesAt(DeathPoint::kBeforePush, p)) return;
-  ++world_.messages;
+  ++result_.messages;
   if (p->waiting_since < Time(0)) p->waiting_since = now();
   Connection& connection = ConnectionOf(p.get(), a.server);
   if (processes_.AddressOf(connection.address_id) != a.address)
@@ -88,7 +88,7 @@ void PushMessages::Execute(const ProcessPtr& p, const SendPush& a) {
   const RoleProcess* const to = processes_.At(connection.address_id).get();
   if (Chance(options_.faults.duplicated)) Send(p.get(), to, make(false), now(), nullptr);
   const uint64_t sequence = a.request->sequence;
-  if (all_.outages.AnyCut() && all_.outages.IsCut(p->node, a.server)) {
+  if (all_.faults.AnyCut() && all_.faults.IsCut(p->node, a.server)) {
     // The kernel gives up after a while, or the worker's own timeout comes first.
     if (rng_.Chance(0.7))
       queue_.After(Between(50, 300), [this, p, server = a.server, sequence] { Fail(p, server, sequence); });
@@ -118,7 +118,7 @@ void PushMessages::Fail(const ProcessPtr& worker, NodeId server, uint64_t sequen
         if (incarnation != worker->incarnation || ConnectionOf(worker.get(), server).number != connection)
           return;
         const Status why(Code::kUnavailable, "connection lost");
-        all_.executor.Execute(worker, worker->worker->OnPushFailed(now(), server, sequence, why));
+        all_.members.ExecuteAll(worker, worker->worker->OnPushFailed(now(), server, sequence, why));
         all_.members.Wake(worker);
       });
 }
@@ -154,13 +154,13 @@ bool PushMessages::SendWindow(RoleProcess* from, const RoleProcess* to, uint32_t
   Message& message = messages_[m];
   const uint64_t window = std::min<uint64_t>(message.unsent, message.window);
   const Departure departure =
-      all_.links.Leaves(from, to, window, at, direction != nullptr ? &direction->last : nullptr, 1);
+      all_.machines.Leaves(from, to, window, at, direction != nullptr ? &direction->last : nullptr, 1);
   if (window < message.unsent) {
     message.unsent -= window;
     if (to != nullptr && departure.route != Route::kLocal) {
       queue_.After(departure.first - now(),
                    [this, out_of = from->host, into = to->host, window, route = departure.route] {
-                     all_.links.PassWindow(*out_of, into, window, route);
+                     all_.machines.PassWindow(*out_of, into, window, route);
                    });
     }
     queue_.At(departure.left, kMoreToSend, m);
@@ -227,9 +227,9 @@ void PushMessages::OnArrive(uint32_t m) {
   const ProcessPtr& p = processes_[message.back ? message.from : message.to];
   if (message.back && (!p || p->incarnation != message.from_incarnation)) return Free(m);
   // Lost silently: the worker only notices its timeout.
-  if (all_.outages.Isolated(p.get(), processes_[message.back ? message.to : message.from].get()))
+  if (all_.faults.Isolated(p.get(), processes_[message.back ? message.to : message.from].get()))
     return Free(m);
-  const Time there = all_.links.Comes(p.get(), message.unsent, message.last_byte, message.route);
+  const Time there = all_.machines.Comes(p.get(), message.unsent, message.last_byte, message.route);
   if (message.back) {
     if (there > now()) return queue_.At(there, kDeliver, m);
     return OnDeliver(m);
@@ -254,8 +254,8 @@ void PushMessages::OnCrosses(uint32_t m) {
   Message& message = messages_[m];
   const RoleProcess* const worker = processes_[message.from].get();
   const RoleProcess* const server = ServerOf(message);
-  const Time next = all_.links.Crosses(message.back ? server : worker, message.back ? worker : server,
-                                       message.unsent, &message.last_byte, &message.route);
+  const Time next = all_.machines.Crosses(message.back ? server : worker, message.back ? worker : server,
+                                          message.unsent, &message.last_byte, &message.route);
   queue_.At(next, message.route == Route::kLink ? kArrive : kCrosses, m);
 }
 
@@ -264,8 +264,8 @@ void PushMessages::SendBack(const ProcessPtr& p, uint32_t m, PushReply&& reply) 
   const ProcessPtr& worker = processes_[message.from];
   if (options_.check && options_.replicas > 1) all_.slice_check.CheckTold(*p, *message.request, reply);
   if (!message.wanted || !worker || worker->incarnation != message.from_incarnation) return Free(m);
-  if (all_.outages.AnyCut() && all_.outages.IsCut(worker->node, p->node)) return Free(m);
-  ++world_.messages;
+  if (all_.faults.AnyCut() && all_.faults.IsCut(worker->node, p->node)) return Free(m);
+  ++result_.messages;
   message.reply = std::move(reply);
   message.back = true;
   message.bytes = BytesOf(message.reply);
@@ -314,7 +314,7 @@ void PushMessages::TakeReply(uint32_t m) {
   Free(m);
   if (usual && actions.empty() && !p->worker->HeartbeatUrgent()) return;
   const ProcessPtr held = processes_[slot];
-  all_.executor.Execute(held, actions);
+  all_.members.ExecuteAll(held, actions);
   // Only exceptional events need a timer before the next heartbeat.
   if (!usual && held->alive) all_.members.Wake(held);
 }
@@ -328,39 +328,24 @@ void PushMessages::TakeReply(uint32_t m) {
 void PushMessages::PrefetchEvent(const EventQueue::Event& event, int hop) {
   const Message& message = messages_[event.what];
   if (hop == 0) return Prefetch(&message, sizeof(message));
-  if (hop == 1) Prefetch(processes_[message.from].get(), kHotProcessBytes);
-  if (const RoleProcess* const p = processes_[message.from].get(); hop == 2 && p)
-    Prefetch(p->host, sizeof(HostState));
-  if (!message.back) return PrefetchForPush(message, hop);
-  if (event.kind == kDeliver) PrefetchForReply(message, hop);
-}
-
-void PushMessages::PrefetchForPush(const Message& message, int hop) {
-  const PushRequest& request = *message.request;
-  if (hop == 1) {
-    Prefetch(&request, sizeof(request));
-    Prefetch(message.way, sizeof(Connection));
-    Prefetch(message.reply.slices.data(), message.reply.slices.capacity() * sizeof(SliceReply));
-  } else if (hop == 2) {
-    Prefetch(request.slices.data(), request.slices.size() * sizeof(SliceRef));
-  } else if (const uint32_t slot = processes_.SlotAt(message.address_id);
-             hop == 3 && slot != ProcessTable::kNobody) {
-    PrefetchHints::Push(*processes_[slot]->server, request);
-  }
-}
-
-void PushMessages::PrefetchForReply(const Message& message, int hop) {
   const RoleProcess* const p = processes_[message.from].get();
-  if (!p || p->incarnation != message.from_incarnation || message.failed) return;
+  if (hop == 1) Prefetch(p, kHotProcessBytes);
+  if (hop == 2 && p) Prefetch(p->host, sizeof(HostState));
+  if (message.back &&
+      (event.kind != kDeliver || !p || p->incarnation != message.from_incarnation || message.failed))
+    return;
   const PushRequest& request = *message.request;
+  const std::vector<SliceReply>& replies = message.reply.slices;
   if (hop == 1) {
     Prefetch(&request, sizeof(request));
     Prefetch(message.way, sizeof(Connection));
-    Prefetch(message.reply.slices.data(), message.reply.slices.size() * sizeof(SliceReply));
-  } else {
-    if (hop == 2) Prefetch(request.slices.data(), request.slices.size() * sizeof(SliceRef));
-    PrefetchHints::Reply(*p->worker, message.way->server, request.sequence, hop - 2);
+    return Prefetch(replies.data(),
+                    (message.back ? replies.size() : replies.capacity()) * sizeof(SliceReply));
   }
+  if (hop == 2) Prefetch(request.slices.data(), request.slices.size() * sizeof(SliceRef));
+  if (message.back) return PrefetchHints::Reply(*p->worker, message.way->server, request.sequence, hop - 2);
+  if (const uint32_t slot = processes_.SlotAt(message.address_id); hop == 3 && slot != ProcessTable::kNobody)
+    PrefetchHints::Push(*processes_[slot]->server, request);
 }
 
 }  // namespace leat::sim

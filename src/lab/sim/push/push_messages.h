@@ -7,7 +7,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "lab/sim/events/memory.h"
@@ -88,8 +87,6 @@ class PushMessages : Concern {
   Connection& ConnectionOf(RoleProcess* worker, NodeId server);
   uint64_t BytesOf(const protocol::PushRequest& request) const;
   uint64_t BytesOf(const protocol::PushReply& reply) const;
-  void PrefetchForPush(const Message& message, int hop);
-  void PrefetchForReply(const Message& message, int hop);
 
   Slab<Message> messages_;
 };

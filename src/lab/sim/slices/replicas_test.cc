@@ -11,7 +11,7 @@
 #include "base/rng.h"
 #include "base/testing.h"
 #include "lab/sim/counting.h"
-#include "lab/sim/swarm.h"
+#include "lab/sim/testing.h"
 
 namespace leat::sim {
 namespace {
@@ -95,14 +95,15 @@ TEST_P(Replicas, NothingIsTrainedAgainWhicheverServerDiesAtAnyPointOfAPush) {
                            ForwardPoint::kAcknowledged}) {
     for (const bool primary : {true, false}) {
       for (int run = 0; run < (LongTier() ? 20 : kDeaths); ++run) {
-        SwarmJob job = Job(++seed);
-        job.forward_death = ForwardDeath{point, primary, milliseconds(2500 + 137 * (run % 8))};
-        const ClusterResult result = RunSwarm(job);
+        const SwarmJob job = Job(++seed);
+        ClusterOptions options = SwarmOptions(job);
+        options.forward_death = ForwardDeath{point, primary, milliseconds(2500 + 137 * (run % 8))};
+        const ClusterResult result = RunSwarm(job, options);
         ExpectNothingAgain(result, "point " + std::to_string(static_cast<int>(point)) +
                                        (primary ? ", primary" : ", replica") + ", seed " +
                                        std::to_string(seed));
         // Where reports are slow, the job may be over before all slices have replicas.
-        if (result.replicated == SwarmOptions(job).table.slices.size()) {
+        if (result.replicated == options.table.slices.size()) {
           EXPECT_EQ(result.deaths, 1u) << "seed " << seed;
         }
         promotions += result.promotions;
@@ -160,9 +161,7 @@ TEST_P(Replicas, MoveWithTheirSlicesWhenServersJoinAndLeave) {
   uint64_t left = 0;
   constexpr uint64_t kJobs = SeedsOf(8, 4);
   for (uint64_t seed = 1; seed <= kJobs; ++seed) {
-    SwarmJob job = Job(seed);
-    job.elastic = true;
-    const ClusterResult result = RunSwarm(job);
+    const ClusterResult result = RunSwarm(Job(seed), ElasticOptions(Job(seed)));
     ExpectNothingAgain(result, "seed " + std::to_string(seed));
     left += result.servers_left;
   }
@@ -175,10 +174,10 @@ TEST_P(Replicas, AreMadeAgainWhoeverDiesAtAnyPointOfACopy) {
                            MovePoint::kReleased}) {
     for (const auto who : {MovePart::kFrom, MovePart::kTo, MovePart::kCoordinator}) {
       if (++seed % OneIn(4) != 0) continue;
-      SwarmJob job = Job(seed);
-      job.elastic = seed / OneIn(4) % 2 == 0;
-      job.move_death = MoveDeath{point, who};
-      const ClusterResult result = RunSwarm(job);
+      const SwarmJob job = Job(seed);
+      ClusterOptions options = seed / OneIn(4) % 2 == 0 ? ElasticOptions(job) : SwarmOptions(job);
+      options.move_death = MoveDeath{point, who};
+      const ClusterResult result = RunSwarm(job, options);
       EXPECT_EQ(result.error, "") << "point " << static_cast<int>(point) << ", who " << static_cast<int>(who)
                                   << ", seed " << seed;
       EXPECT_EQ(result.deaths + result.restarts + result.overtaken, 1u) << "seed " << seed;

@@ -8,7 +8,7 @@
 
 #include "base/testing.h"
 #include "lab/sim/counting.h"
-#include "lab/sim/swarm.h"
+#include "lab/sim/testing.h"
 
 namespace leat::sim {
 namespace {
@@ -77,8 +77,10 @@ TEST_P(Followers, CompleteWhatTheServersHaveWhateverGoesWrong) {
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     SwarmJob job = Job(seed);
     job.fault_free = false;
-    job.elastic = GetParam().strategy.on_servers() && seed % 3 == 0;
-    const ClusterResult result = RunSwarm(job, With(job, 1 + seed % 2));
+    const bool elastic = GetParam().strategy.on_servers() && seed % 3 == 0;
+    ClusterOptions options = elastic ? ElasticOptions(job) : SwarmOptions(job);
+    options.followers = 1 + seed % 2;
+    const ClusterResult result = RunSwarm(job, options);
     EXPECT_EQ(result.error, "") << "seed " << seed;
     all.deaths += result.deaths;
     all.follow_rounds += result.follow_rounds;

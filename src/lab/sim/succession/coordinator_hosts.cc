@@ -1,4 +1,4 @@
-#include "lab/sim/succession/coordinator_hosts.h"
+#include "lab/sim/succession/coordinators.h"
 
 #include <algorithm>
 #include <cstring>
@@ -13,6 +13,17 @@ using namespace protocol;
 
 namespace {
 
+// A silent coordinator is replaced after this time; a silent standby is dropped after twice that.
+constexpr Duration kCoordinatorSilence = std::chrono::seconds(1);
+constexpr Duration kElectionStagger = std::chrono::milliseconds(300);  // each standby waits so much longer
+constexpr Duration kJournalRetry = std::chrono::milliseconds(50);
+constexpr Duration kElectionInterval = std::chrono::milliseconds(20);
+
+// The number by which a member and another coordinator know the directory at this address.
+constexpr uint64_t DirectoryNumber(uint32_t address) {
+  return 100 + address;
+}
+
 // A record is sent as its number.
 Bytes Encode(uint64_t number) {
   Bytes bytes(sizeof(number));
@@ -20,16 +31,21 @@ Bytes Encode(uint64_t number) {
   return bytes;
 }
 
+uint64_t Decode(const Bytes& bytes) {
+  uint64_t number = 0;
+  std::memcpy(&number, bytes.data(), sizeof(number));
+  return number;
+}
+
 }  // namespace
 
 void CoordinatorHosts::StartAll() {
   StartElected(0, 1, {});
-  for (uint32_t address = 1; address <= options_.coordinator_standbys; ++address)
-    all_.standbys.Start(address);
+  for (uint32_t address = 1; address <= options_.coordinator_standbys; ++address) StartStandby(address);
 }
 
 std::shared_ptr<Process> CoordinatorHosts::ProcessAt(uint32_t address) const {
-  if (all_.standbys.At(address) && all_.standbys.At(address)->alive) return all_.standbys.At(address);
+  if (standbys_[address] && standbys_[address]->alive) return standbys_[address];
   if (all_.coordinators.At(address) && all_.coordinators.At(address)->alive)
     return all_.coordinators.At(address);
   return nullptr;
@@ -40,14 +56,14 @@ void CoordinatorHosts::StartAt(uint32_t address) {
   const bool shared = directory.copy || std::ranges::any_of(directory.journal, [this](uint64_t number) {
                         return std::holds_alternative<JournalAgreed>(records_[number]);
                       });
-  if (shared || directory.term == 0) return all_.standbys.Start(address);
+  if (shared || directory.term == 0) return StartStandby(address);
   StartElected(address, directory.term + 1, {});
 }
 
 void CoordinatorHosts::StartElected(uint32_t address, uint64_t term, const std::vector<NodeId>& electors) {
   const bool elected = !electors.empty();
   OwnDirectory& directory = directories_[address];
-  all_.standbys.Stop(address);
+  StopStandby(address);
   directory.term = term;
   directory.copy = false;
   const CoordinatorPtr c = all_.coordinators.Replace(address, term);
@@ -83,7 +99,7 @@ void CoordinatorHosts::StartElected(uint32_t address, uint64_t term, const std::
     return Violate(Invariant::kSuccessionRestored, e.what());
   }
   if (elected) {
-    ++elections_;
+    ++result_.elections;
     // Nothing is done before a majority knows it.
     c->own->position = c->own->replication.Append(now(), {}, {});
   }
@@ -168,7 +184,7 @@ void CoordinatorHosts::Flush(const CoordinatorPtr& c) {
       }
       acted_term_ = std::max(acted_term_, c->term);
     }
-    sets_ = std::max(sets_, replication.set().epoch);
+    result_.sets = std::max(result_.sets, replication.set().epoch);
     if (c->own->waiting.empty()) break;
     // Once the members are gone, nobody can be told which coordinators are left.
     const bool over = c->own->over_since && now() - *c->own->over_since > std::chrono::seconds(10);
@@ -229,10 +245,138 @@ void CoordinatorHosts::KillAt(uint32_t address, Duration absent) {
   const auto process = ProcessAt(address);
   if (!process) return;
   process->alive = false;
-  ++restarts_;
+  ++result_.restarts;
   queue_.After(absent, [this, address] {
     if (!ProcessAt(address) && !world_.done) StartAt(address);
   });
+}
+
+// ---- standbys
+
+void CoordinatorHosts::StopStandby(uint32_t address) {
+  if (standbys_[address]) standbys_[address]->alive = false;
+}
+
+void CoordinatorHosts::StartStandby(uint32_t address) {
+  StopStandby(address);
+  all_.coordinators.Stop(address);
+  const OwnDirectory& directory = directories_[address];
+  const auto s = standbys_[address] = std::make_shared<StandbyProcess>();
+  s->address = address;
+  s->contact = (address + 1) % (1 + options_.coordinator_standbys);
+  s->heard = now();
+  s->journal.emplace(DirectoryNumber(address), directory.term);
+  for (const uint64_t number : directory.journal) {
+    if (!s->electorate) s->electorate.emplace(world_.ElectorRole());
+    s->electorate->OnRecord(0, records_[number]);
+    s->complete = s->complete || std::holds_alternative<JournalAgreed>(records_[number]);
+  }
+  CopyJournal(s);
+}
+
+void CoordinatorHosts::CopyJournal(const StandbyPtr& s) {
+  if (s->contact == s->address) s->contact = (s->address + 1) % (1 + options_.coordinator_standbys);
+  const auto& manifests = directories_[s->address].manifests;
+  const uint64_t checkpoint = manifests.empty() ? 0 : manifests.rbegin()->first;
+  all_.calls.Call(s, s->journal->MakeRequest(checkpoint),
+                  [this, s](const std::optional<ControlReply>& reply) {
+                    if (!s->alive || world_.done) return;
+                    const auto* copied = reply ? std::get_if<FollowReply>(&*reply) : nullptr;
+                    copied != nullptr ? OnJournalReply(s, *copied) : OnMissed(s);
+                  });
+}
+
+void CoordinatorHosts::OnJournalReply(const StandbyPtr& s, const FollowReply& reply) {
+  OwnDirectory& directory = directories_[s->address];
+  const auto received = s->journal->OnReply(reply);
+  if (!received.ok() || received->term < directory.term ||
+      (received->term == directory.term && !directory.copy && directory.term > 0))
+    return OnMissed(s);
+  s->heard = now();
+  s->candidate.reset();
+  // The disk takes its time, and the process may die before the records are on it.
+  ScheduleIn(s, Between(0, 2), [this, s, received = *received, reply] {
+    OwnDirectory& mine = directories_[s->address];
+    if (received.anew) {
+      mine.journal.clear();
+      mine.term = received.term;
+      mine.copy = true;
+      s->electorate.emplace(world_.ElectorRole());
+      s->complete = false;
+    }
+    for (size_t i = 0; i < received.records.size(); ++i) {
+      const uint64_t number = Decode(received.records[i]);
+      mine.journal.push_back(number);
+      s->electorate->OnRecord(received.ends[i], records_[number]);
+    }
+    s->journal->OnSynced();
+    if (s->electorate) {
+      if (s->journal->began()) s->electorate->OnAgreed(reply.agreed);
+      s->complete = s->complete || reply.in_set;
+      CopyCheckpoint(s, reply);
+    }
+    CopyJournal(s);
+  });
+}
+
+void CoordinatorHosts::CopyCheckpoint(const StandbyPtr& s, const FollowReply& reply) {
+  auto& mine = directories_[s->address].manifests;
+  if (s->copying || reply.checkpoint == 0 || mine.contains(reply.checkpoint)) return;
+  const uint32_t from = s->contact;
+  const auto& theirs = directories_[from].manifests;
+  const auto at = theirs.find(reply.checkpoint);
+  if (at == theirs.end()) return;
+  s->copying = true;
+  ScheduleIn(s, Duration(std::chrono::milliseconds(20)) + 3 * DiskTakes(), [this, s, manifest = at->second] {
+    s->copying = false;
+    Manifest copy = manifest;
+    copy.directory = std::to_string(s->address) + "/checkpoint-" + std::to_string(copy.id);
+    if (all_.disk.CopyFiles(manifest.directory, copy.directory))
+      directories_[s->address].manifests[copy.id] = copy;
+  });
+}
+
+void CoordinatorHosts::OnMissed(const StandbyPtr& s) {
+  const OwnDirectory& directory = directories_[s->address];
+  if (s->complete && s->electorate && !s->candidate &&
+      now() - s->heard >= kCoordinatorSilence + s->address * kElectionStagger) {
+    s->candidate.emplace(CandidateConfig{.coordinator = DirectoryNumber(s->address),
+                                         .founder = !directory.copy,
+                                         .term = directory.term,
+                                         .seed = Mix(options_.seed, static_cast<uint64_t>(now().count())),
+                                         .defer = std::chrono::milliseconds(500)},
+                         *s->electorate);
+    WatchElection(s);
+  }
+  ScheduleIn(s, kJournalRetry, [this, s] { CopyJournal(s); });
+}
+
+void CoordinatorHosts::WatchElection(const StandbyPtr& s) {
+  if (!s->candidate) return;
+  s->candidate->OnTimer(now());
+  if (s->candidate->excluded()) {
+    s->candidate.reset();
+    s->complete = false;
+    return;
+  }
+  if (const auto term = s->candidate->elected())
+    return StartElected(s->address, *term, s->electorate->agreed());
+  ScheduleIn(s, kElectionInterval, [this, s] { WatchElection(s); });
+}
+
+ControlReply CoordinatorHosts::Answer(const StandbyPtr& s, const ControlRequest& request) {
+  const Refusal standby{Status(Code::kUnavailable, "this is a standby")};
+  if (!s->candidate) return standby;
+  if (const auto* promise = std::get_if<Promise>(&request)) {
+    s->candidate->OnPromise(*promise);
+    return PromiseReply{s->candidate->term()};
+  }
+  const ElectorState* state = ElectorOf(request);
+  if (state == nullptr) return standby;
+  const auto candidacy =
+      s->candidate->OnCall(now(), true, NodeOf(request), protocol::TermOf(request), *state);
+  if (!candidacy) return standby;
+  return *candidacy;
 }
 
 }  // namespace leat::sim

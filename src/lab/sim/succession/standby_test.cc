@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "base/testing.h"
 #include "lab/sim/counting.h"
-#include "lab/sim/swarm.h"
+#include "lab/sim/testing.h"
 
 namespace leat::sim {
 namespace {

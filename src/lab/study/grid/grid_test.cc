@@ -1,4 +1,4 @@
-#include "lab/study/grid/study_file.h"
+#include "lab/study/grid/study.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,6 @@
 #include <string>
 
 #include "base/testing.h"
-#include "lab/study/grid/plan.h"
 #include "lab/study/grid/report.h"
 
 namespace leat::study {

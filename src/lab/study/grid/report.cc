@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/json/text.h"
@@ -41,6 +42,40 @@ std::string Escaped(std::string_view text) {
   return escaped;
 }
 
+// Points that differ in the number of workers only.
+struct Series {
+  GridPoint common;                        // workers: of the first one
+  std::string name;                        // settings that distinguish it from the other series
+  std::vector<const PointResult*> points;  // succeeded points, by workers
+  std::vector<SeriesPoint> values;         // values of `points`, in the same order
+  std::optional<SweetSpot> sweet_spot;
+};
+
+std::vector<Series> SeriesOf(const StudyFile& study, const std::vector<PointResult>& results) {
+  std::vector<Series> all;
+  std::map<GridPoint, size_t> known;
+  for (const PointResult& result : results) {
+    GridPoint common = result.point;
+    common.workers = 0;
+    const auto [at, made] = known.try_emplace(common, all.size());
+    if (made) all.push_back({.common = result.point, .name = NameOf(study, result.point)});
+    if (result.error.empty()) all[at->second].points.push_back(&result);
+  }
+  for (Series& series : all) {
+    std::ranges::stable_sort(series.points, {}, [](const PointResult* p) { return p->point.workers; });
+    for (const PointResult* p : series.points) {
+      series.values.push_back({.workers = p->point.workers,
+                               .events_per_s = p->events_per_s,
+                               .target_s = p->target_s,
+                               .target_events = p->target_events,
+                               .usage = p->usage});
+    }
+    if (!series.values.empty())
+      series.sweet_spot = FindSweetSpot(series.values, study.gain, study.target.has_value());
+  }
+  return all;
+}
+
 // ---- plots
 
 struct Curve {
@@ -63,51 +98,54 @@ double Rounded(double value) {
   return value;
 }
 
+// A small text of a plot.
+std::string Label(const char* anchor, double x, double y, const std::string& text) {
+  return Formatted(R"(<text class="n" text-anchor="%s" x="%.1f" y="%.1f">%s</text>)", anchor, x, y,
+                   Escaped(text).c_str());
+}
+
 std::string Plot(const std::string& title, const std::string& unit, const std::vector<Curve>& curves) {
   double most_x = 1, most_y = 0;
+  std::set<double> ticks;
   for (const Curve& curve : curves) {
-    for (const auto& [x, y] : curve.points) most_x = std::max(most_x, x), most_y = std::max(most_y, y);
+    for (const auto& [x, y] : curve.points) {
+      most_x = std::max(most_x, x);
+      most_y = std::max(most_y, y);
+      ticks.insert(x);
+    }
   }
   const double step = Rounded(most_y / 5), top = std::max(step, std::ceil(most_y / step - 1e-9) * step);
   const auto px = [&](double x) { return kLeft + (kWidth - kLeft - kRight) * x / most_x; };
   const auto py = [&](double y) { return kHeight - kBottom - (kHeight - kTop - kBottom) * y / top; };
-  std::string svg = "<svg viewBox=\"0 0 520 300\" role=\"img\" aria-label=\"" + Escaped(title) +
-                    "\"><text x=\"8\" y=\"18\" class=\"t\">" + Escaped(title) + "</text>\n";
+  std::string svg = R"(<svg viewBox="0 0 520 300" role="img" aria-label=")" + Escaped(title) +
+                    R"("><text x="8" y="18" class="t">)" + Escaped(title) + "</text>\n";
   for (double y = 0; y <= top * (1 + 1e-9); y += step) {
-    svg += "<line class=\"g\" x1=\"" + Formatted("%.1f", kLeft) + "\" x2=\"" +
-           Formatted("%.1f", kWidth - kRight) + "\" y1=\"" + Formatted("%.1f", py(y)) + "\" y2=\"" +
-           Formatted("%.1f", py(y)) + "\"/><text class=\"n\" text-anchor=\"end\" x=\"" +
-           Formatted("%.1f", kLeft - 6) + "\" y=\"" + Formatted("%.1f", py(y) + 4) + "\">" +
-           Formatted("%.6g", y) + "</text>\n";
-  }
-  std::map<double, bool> ticks;
-  for (const Curve& curve : curves) {
-    for (const auto& [x, y] : curve.points) ticks[x] = true;
+    svg += Formatted(R"(<line class="g" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>)", kLeft, kWidth - kRight,
+                     py(y), py(y)) +
+           Label("end", kLeft - 6, py(y) + 4, Formatted("%.6g", y)) + "\n";
   }
   double last = -1e9;
-  for (const auto& [x, unused] : ticks) {
+  for (const double x : ticks) {
     if (px(x) - last < 22) continue;
     last = px(x);
-    svg += "<text class=\"n\" text-anchor=\"middle\" x=\"" + Formatted("%.1f", px(x)) + "\" y=\"" +
-           Formatted("%.1f", kHeight - 22) + "\">" + Formatted("%.0f", x) + "</text>\n";
+    svg += Label("middle", last, kHeight - 22, Formatted("%.0f", x)) + "\n";
   }
-  svg +=
-      "<text class=\"n\" text-anchor=\"middle\" x=\"290\" y=\"294\">workers</text><text class=\"n\" "
-      "text-anchor=\"end\" x=\"" +
-      Formatted("%.1f", kWidth - kRight) + "\" y=\"18\">" + Escaped(unit) + "</text>\n";
+  svg += Label("middle", 290, kHeight - 6, "workers") + Label("end", kWidth - kRight, 18, unit) + "\n";
   for (size_t i = 0; i < curves.size(); ++i) {
-    const std::string colour = kColours[i % kColours.size()];
-    std::string line;
-    for (const auto& [x, y] : curves[i].points)
-      line += Formatted("%.1f", px(x)) + "," + Formatted("%.1f", py(y)) + " ";
-    svg += "<polyline fill=\"none\" stroke-width=\"2\" stroke=\"" + colour + "\" points=\"" + line + "\"/>\n";
+    const char* const colour = kColours[i % kColours.size()];
+    const std::string line = Joined(curves[i].points, " ", [&](const auto& point) {
+      return Formatted("%.1f,%.1f", px(point.first), py(point.second));
+    });
+    svg += Formatted(R"(<polyline fill="none" stroke-width="2" stroke="%s" points="%s"/>)", colour,
+                     line.c_str()) +
+           "\n";
     for (size_t k = 0; k < curves[i].points.size(); ++k) {
       const auto& [x, y] = curves[i].points[k];
       const bool marked = curves[i].marked == k;
-      svg += "<circle cx=\"" + Formatted("%.1f", px(x)) + "\" cy=\"" + Formatted("%.1f", py(y)) + "\" r=\"" +
-             (marked ? "6" : "3") + "\" fill=\"" + colour + "\"><title>" + Escaped(curves[i].name) + ", " +
-             Formatted("%.0f", x) + " workers: " + Formatted("%.4g", y) + " " + Escaped(unit) +
-             (marked ? " (sweet spot)" : "") + "</title></circle>\n";
+      svg += Formatted(R"(<circle cx="%.1f" cy="%.1f" r="%d" fill="%s"><title>%s, %.0f workers: %.4g %s%s)",
+                       px(x), py(y), marked ? 6 : 3, colour, Escaped(curves[i].name).c_str(), x, y,
+                       Escaped(unit).c_str(), marked ? " (sweet spot)" : "") +
+             "</title></circle>\n";
     }
   }
   return svg + "</svg>\n";
@@ -172,31 +210,6 @@ std::string Sparkline(const std::vector<double>& values) {
     line += kBars[static_cast<size_t>(std::clamp(std::ceil(height) - 1, 0.0, 7.0))];
   }
   return line;
-}
-
-std::vector<Series> SeriesOf(const StudyFile& study, const std::vector<PointResult>& results) {
-  std::vector<Series> all;
-  std::map<GridPoint, size_t> known;
-  for (const PointResult& result : results) {
-    GridPoint common = result.point;
-    common.workers = 0;
-    const auto [at, made] = known.try_emplace(common, all.size());
-    if (made) all.push_back({.common = result.point, .name = NameOf(study, result.point)});
-    if (result.error.empty()) all[at->second].points.push_back(&result);
-  }
-  for (Series& series : all) {
-    std::ranges::stable_sort(series.points, {}, [](const PointResult* p) { return p->point.workers; });
-    for (const PointResult* p : series.points) {
-      series.values.push_back({.workers = p->point.workers,
-                               .events_per_s = p->events_per_s,
-                               .target_s = p->target_s,
-                               .target_events = p->target_events,
-                               .usage = p->usage});
-    }
-    if (!series.values.empty())
-      series.sweet_spot = FindSweetSpot(series.values, study.gain, study.target.has_value());
-  }
-  return all;
 }
 
 const PointResult* Winner(const StudyFile& study, const std::vector<PointResult>& results) {

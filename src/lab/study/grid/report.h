@@ -4,23 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "lab/study/analysis.h"
-#include "lab/study/grid/result.h"
-#include "lab/study/grid/study_file.h"
+#include "lab/study/grid/study.h"
 
 namespace leat::study {
 
-// Points that differ in the number of workers only.
-struct Series {
-  GridPoint common;                        // workers: of the first one
-  std::string name;                        // settings that distinguish it from the other series
-  std::vector<const PointResult*> points;  // succeeded points, by workers
-  std::vector<SeriesPoint> values;         // values of `points`, in the same order
-  std::optional<SweetSpot> sweet_spot;
-};
-
-// `results` must outlive the series.
-std::vector<Series> SeriesOf(const StudyFile& study, const std::vector<PointResult>& results);
 // The succeeded point with the shortest time to the target or, without a target, the highest speed. Null:
 // none.
 const PointResult* Winner(const StudyFile& study, const std::vector<PointResult>& results);

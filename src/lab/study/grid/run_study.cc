@@ -1,13 +1,11 @@
 #include "lab/study/grid/run_study.h"
 
-#include <signal.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -15,11 +13,14 @@
 #include "base/exit_status.h"
 #include "base/json/text.h"
 #include "base/text.h"
+#include "lab/hosts/hosts.h"
 #include "lab/sim/events/distribution.h"
 #include "lab/study/profile.h"
-#include "lab/study/real_point.h"
+#include "net/rpc/client.h"
+#include "run/launcher/admin.h"
 #include "run/launcher/output/output_file.h"
 #include "run/launcher/processes.h"
+#include "run/launcher/token.h"
 
 namespace leat::study {
 
@@ -28,14 +29,178 @@ namespace {
 namespace fs = std::filesystem;
 using fields::NameOf;
 using std::chrono::milliseconds;
+using std::chrono::seconds;
 
 constexpr Duration kStudyPoll = milliseconds(200);
+constexpr Duration kRealPoll = milliseconds(25);
+constexpr Duration kEndWithin = seconds(20);
+constexpr const char* kPort = ":7001";
 
 std::string ContentOf(const std::string& path) {
   std::ostringstream text;
   text << std::ifstream(path, std::ios::binary).rdbuf();
   return text.str();
 }
+
+// Busy and all time of this machine's processors since it was started, in ticks.
+struct ProcessorTicks {
+  double busy = 0, all = 0;
+  static ProcessorTicks Now() {
+    std::ifstream in("/proc/stat");
+    std::string word;
+    in >> word;
+    ProcessorTicks ticks;
+    double value = 0;
+    // user, nice, system, idle, iowait, irq, softirq, steal
+    for (int i = 0; i < 8 && in >> value; ++i) {
+      ticks.all += value;
+      if (i != 3 && i != 4) ticks.busy += value;
+    }
+    return ticks;
+  }
+};
+
+class Point {
+ public:
+  explicit Point(const RealPoint& point) : point_(point), token_(launcher::RandomToken()) {}
+
+  Result<RealResult> Run() {
+    LEAT_RETURN_IF_ERROR(Start());
+    const bool whole = point_.measure == Duration(0);
+    ThroughputMeter meter(point_.warm_up);
+    TargetWatch target(point_.target);
+    RealResult result;
+    Time progress = clock_.Now();
+    uint64_t events = 0;
+    std::optional<ProcessorTicks> ticks;
+    while (whole ? !over_ : meter.measured() < point_.measure) {
+      if (point_.interrupted && point_.interrupted()) return Status(Code::kAborted, "interrupted");
+      if (clock_.Now() - progress > point_.within)
+        return Status(Code::kDeadlineExceeded, "no progress; see " + point_.folder + "/logs");
+      processes_.Await(kRealPoll);
+      LEAT_RETURN_IF_ERROR(Reap());
+      auto status = launcher::AskStatus(*client_, seconds(2));
+      if (!status.ok()) continue;
+      if (status->events > events) progress = clock_.Now();
+      events = status->events;
+      meter.Add(clock_.Now(), events);
+      target.OnStatus(*status);
+      if (meter.rate() && !ticks) ticks = ProcessorTicks::Now();
+      result.summary = std::move(*status);
+    }
+    if (ticks) {
+      const ProcessorTicks now = ProcessorTicks::Now();
+      if (now.all > ticks->all) result.processors = (now.busy - ticks->busy) / (now.all - ticks->all);
+    }
+    if (whole) {
+      LEAT_RETURN_IF_ERROR(AwaitRest());
+      auto summary = report::StatusFromJson(ContentOf(point_.folder + "/job/summary.json"));
+      if (!summary.ok()) return Status(Code::kInternal, "the job has left no summary");
+      result.summary = std::move(*summary);
+      target.OnStatus(result.summary);
+    }
+    result.events_per_s = meter.rate().value_or(0);
+    result.cpu_s = processes_.cpu_seconds();
+    result.reached = target.reached();
+    return result;
+  }
+
+ private:
+  Status Start() {
+    fs::create_directories(point_.folder + "/logs");
+    std::string coordinator = "127.0.0.1:0";
+    if (point_.on_hosts) {
+      LEAT_RETURN_IF_ERROR(hosts_.Make(1 + point_.workers + point_.servers));
+      for (uint32_t host = 1; point_.bits_per_s > 0 && host <= point_.workers + point_.servers; ++host)
+        LEAT_RETURN_IF_ERROR(hosts_.Shape(host, point_.bits_per_s, point_.burst));
+      coordinator = hosts_.Address(0) + kPort;
+    }
+    std::vector<std::string> arguments{
+        "coordinator", point_.job_file, "--directory", point_.folder + "/job",
+        "--listen",    coordinator,     "--workers",   std::to_string(point_.workers)};
+    if (point_.servers > 0) arguments.insert(arguments.end(), {"--ps", std::to_string(point_.servers)});
+    if (!point_.data.empty()) arguments.insert(arguments.end(), {"--data", point_.data});
+    LEAT_RETURN_IF_ERROR(Launch("coordinator", 0, arguments));
+    LEAT_ASSIGN_OR_RETURN(coordinator, CoordinatorAddress());
+    client_ = control::ControlClient::Make(coordinator, token_, nullptr);
+    uint32_t host = 1;
+    for (const auto& [role, count] :
+         {std::pair<std::string, uint32_t>("ps", point_.servers), {"worker", point_.workers}}) {
+      for (uint32_t i = 0; i < count; ++i, ++host) {
+        const std::string name = role + "-" + std::to_string(i);
+        const std::string scratch = point_.folder + "/scratch/" + name;
+        const std::string listen = (point_.on_hosts ? hosts_.Address(host) : "127.0.0.1") + ":0";
+        fs::create_directories(scratch);
+        LEAT_RETURN_IF_ERROR(Launch(
+            name, host, {role, "--coordinator", coordinator, "--listen", listen, "--scratch", scratch}));
+      }
+    }
+    return Status();
+  }
+
+  Status Launch(const std::string& name, uint32_t host, std::vector<std::string> arguments) {
+    return processes_
+        .Start({.name = name,
+                .arguments = std::move(arguments),
+                .environment = {{"LEAT_TOKEN", token_},
+                                {"LEAT_METRICS", ""},
+                                {"LEAT_SECURITY", ""},
+                                {"LEAT_TRUSTED_NETWORK", "1"},
+                                {"OMP_NUM_THREADS", "1"}},
+                .log = point_.folder + "/logs/" + name + ".log",
+                .namespaces = point_.on_hosts ? hosts_.Namespaces(host) : std::vector<int>(),
+                .program = point_.program})
+        .status();
+  }
+
+  // The coordinator says it when it is ready.
+  Result<std::string> CoordinatorAddress() {
+    const std::string said = "serves on ";
+    for (const Time until = clock_.Now() + point_.within; clock_.Now() < until;) {
+      const std::string all = ContentOf(point_.folder + "/logs/coordinator.log");
+      const size_t at = all.find(said);
+      if (at != std::string::npos && all.find('\n', at) != std::string::npos) {
+        const size_t begin = at + said.size();
+        return all.substr(begin, all.find_first_of(" \n", begin) - begin);
+      }
+      if (point_.interrupted && point_.interrupted()) return Status(Code::kAborted, "interrupted");
+      processes_.Await(kRealPoll);
+      LEAT_RETURN_IF_ERROR(Reap());
+      if (over_)
+        return Status(Code::kInternal, "the coordinator ended at once; see " + point_.folder + "/logs");
+    }
+    return Status(Code::kDeadlineExceeded, "the coordinator did not start");
+  }
+
+  // A process that fails ends the run: what it measures is a job without failures.
+  Status Reap() {
+    for (const launcher::ProcessEnd& end : processes_.Reap()) {
+      over_ = over_ || end.name == "coordinator";
+      if (end.exit_code == 0) continue;
+      return Status(Code::kInternal, end.name + " ended with status " + std::to_string(end.exit_code) +
+                                         (end.last_error.empty() ? "" : ": " + end.last_error) +
+                                         " (logs: " + point_.folder + "/logs)");
+    }
+    return Status();
+  }
+
+  Status AwaitRest() {
+    for (const Time until = clock_.Now() + kEndWithin; !processes_.empty() && clock_.Now() < until;) {
+      processes_.Await(until - clock_.Now());
+      LEAT_RETURN_IF_ERROR(Reap());
+    }
+    return processes_.empty() ? Status()
+                              : Status(Code::kDeadlineExceeded, "a process does not end after the job");
+  }
+
+  const RealPoint& point_;
+  const std::string token_;
+  MonotonicClock clock_;
+  hosts::Hosts hosts_;
+  launcher::Processes processes_;  // ends the processes that are left
+  std::unique_ptr<control::ControlClient> client_;
+  bool over_ = false;  // the coordinator has ended
+};
 
 class Runner {
  public:
@@ -273,6 +438,10 @@ std::optional<PointResult> Read(const StudyFile& study, const StudyRun& run, con
 }
 
 }  // namespace
+
+Result<RealResult> RunReal(const RealPoint& point) {
+  return Point(point).Run();
+}
 
 void FindDone(const StudyFile& study, const StudyRun& run, std::vector<PlannedPoint>* plan) {
   for (PlannedPoint& planned : *plan) {
