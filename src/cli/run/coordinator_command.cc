@@ -18,7 +18,7 @@
 #include "job/bucket.h"
 #include "run/launcher/security.h"
 #include "run/launcher/signals.h"
-#include "run/launcher/start/ready.h"
+#include "run/launcher/start/start_job.h"
 #include "run/pool/job_check.h"
 #include "run/roles/coordinator_role.h"
 #include "run/roles/feed/wait_for_feed.h"

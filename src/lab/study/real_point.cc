@@ -10,7 +10,7 @@
 #include "lab/study/measurement.h"
 #include "net/rpc/client.h"
 #include "run/launcher/admin.h"
-#include "run/launcher/token.h"
+#include "run/launcher/security.h"
 
 namespace leat::study {
 

@@ -30,7 +30,7 @@
 #include "net/security/certificate.h"
 #include "run/launcher/processes.h"
 #include "run/launcher/signals.h"
-#include "run/launcher/start/ready.h"
+#include "run/launcher/start/start_job.h"
 #include "run/pool/agent_directory.h"
 #include "run/pool/coordinator_link.h"
 #include "run/pool/messages_json.h"

@@ -11,8 +11,8 @@
 #include "net/address.h"
 #include "net/loop.h"
 #include "net/rpc/server.h"
+#include "run/launcher/security.h"
 #include "run/launcher/signals.h"
-#include "run/launcher/token.h"
 #include "run/pool/job_store.h"
 #include "run/pool/messages_json.h"
 

@@ -19,7 +19,7 @@
 #include "job/resume.h"
 #include "net/address.h"
 #include "net/security/private_file.h"
-#include "run/launcher/start/await_healing.h"
+#include "run/launcher/signals.h"
 #include "run/roles/feed/model_files.h"
 #include "run/roles/input/fingerprints.h"
 #include "run/roles/input/resumed_stream.h"
