@@ -26,7 +26,6 @@
 #include "run/launcher/signals.h"
 #include "run/launcher/start/start_job.h"
 #include "run/pool/agent.h"
-#include "run/pool/job_check.h"
 #include "run/pool/messages_json.h"
 #include "run/pool/pool_server.h"
 #include "storage/checkpoint/file.h"
