@@ -8,7 +8,7 @@
 
 #include "base/testing.h"
 #include "net/transports.h"
-#include "run/roles/feed/feed_thread.h"
+#include "run/feed/server.h"
 #include "stream/identity.h"
 
 namespace leat::roles {
@@ -38,8 +38,9 @@ class ModelFilesTest : public ::testing::Test {
     feed_ = Serve(here_.path() + "/net.onnx");
   }
   static void Write(const std::string& path, const std::string& content) { std::ofstream(path) << content; }
-  std::unique_ptr<FeedThread> Serve(const std::string& path) const {
-    auto feed = FeedThread::Start("127.0.0.1:0", {.token = "token"},
+  std::unique_ptr<feed::ServerThread> Serve(const std::string& path) const {
+    auto feed =
+        feed::ServerThread::Start("127.0.0.1:0", {.token = "token"},
                                   {.open = {}, .assets = {{.path = path, .identity = asset_.identity}}});
     EXPECT_TRUE(feed.ok()) << feed.status().ToString();
     return std::move(*feed);
@@ -65,7 +66,7 @@ class ModelFilesTest : public ::testing::Test {
 
   TempDir here_, there_, scratch_;
   job::Asset asset_;
-  std::unique_ptr<FeedThread> feed_;
+  std::unique_ptr<feed::ServerThread> feed_;
   int fetches_ = 0;
 };
 

@@ -9,7 +9,7 @@
 #include "net/loop.h"
 #include "net/rpc/server.h"
 #include "net/transports.h"
-#include "run/feed/remote_source.h"
+#include "run/feed/client.h"
 #include "run/launcher/signals.h"
 #include "run/roles/feed/model_files.h"
 #include "run/roles/role.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "run/feed/remote_source.h"
+#include "run/feed/client.h"
 
 namespace leat::roles {
 

@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/rng.h"
-#include "run/feed/remote_source.h"
+#include "run/feed/client.h"
 #include "run/roles/feed/job_feeds.h"
 
 namespace leat::roles {

@@ -147,7 +147,7 @@ Status ScoreSender::SendBatch(const std::string& address, const std::vector<prot
   feed::Reply reply;
   Bytes payload;
   const Bytes sent = fields::Encode(feed::Scores{batch});
-  return client_->Call({.kind = feed::RequestKind::kScores}, kCallDeadline, &reply, &payload, sent)
+  return client_->Call({.kind = feed::RequestKind::kScores}, &reply, &payload, kCallDeadline, sent)
       .With("feed " + address);
 }
 

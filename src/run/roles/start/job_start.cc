@@ -115,9 +115,9 @@ std::unique_ptr<tensorboard::RunWriter> StartTensorboard(const job::Job& job,
       });
 }
 
-std::unique_ptr<FeedThread> StartFeed(const job::Job& job, const CoordinatorOptions& options,
-                                      PublisherService* publisher) {
-  auto feed = FeedThread::Start(
+std::unique_ptr<feed::ServerThread> StartFeed(const job::Job& job, const CoordinatorOptions& options,
+                                              PublisherService* publisher) {
+  auto feed = feed::ServerThread::Start(
       OnHostOf(options.listen, options.feed_port), {.token = options.token, .tls = options.tls},
       {.id = job.InputsHash(),
        .open = [stream = job.StreamIn(ZoneOf(job, options.place))] { return stream->Open(); },
