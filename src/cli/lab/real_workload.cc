@@ -7,7 +7,7 @@
 
 #include "cli/commands.h"
 #include "job/job.h"
-#include "run/roles/input/input_errors.h"
+#include "run/roles/input/split_loader.h"
 #include "train/step/run_trainer.h"
 
 namespace leat {

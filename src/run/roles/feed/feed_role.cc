@@ -11,7 +11,6 @@
 #include "protocol/guards.h"
 #include "run/feed/server.h"
 #include "run/roles/feed/job_feeds.h"
-#include "run/roles/feed/model_files.h"
 #include "run/roles/membership.h"
 #include "run/roles/predictions/publisher_service.h"
 #include "run/roles/role.h"

@@ -14,7 +14,7 @@
 #include "net/transports.h"
 #include "run/feed/server.h"
 #include "run/roles/predictions/publisher_service.h"
-#include "run/roles/predictions/score_sender.h"
+#include "run/roles/predictions/worker_predictions.h"
 
 namespace leat::roles {
 namespace {

@@ -7,7 +7,6 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -20,11 +19,9 @@
 #include "net/address.h"
 #include "net/security/private_file.h"
 #include "run/launcher/signals.h"
-#include "run/roles/feed/model_files.h"
-#include "run/roles/input/fingerprints.h"
-#include "run/roles/input/resumed_stream.h"
+#include "run/roles/feed/job_feeds.h"
 #include "run/roles/role.h"
-#include "run/roles/standby/election.h"
+#include "run/roles/standby/standby.h"
 #include "show/tensorboard/event_file.h"
 #include "show/tensorboard/job_graph.h"
 

@@ -1,14 +1,15 @@
-#include "run/roles/input/fingerprints.h"
+#include "run/roles/input/coordinator_streams.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <future>
+#include <chrono>
 #include <latch>
 #include <map>
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace leat::roles {
 namespace {
@@ -69,25 +70,27 @@ TEST(Fingerprints, AnotherRecordAtTheSameOffsetIsDataLoss) {
 }
 
 TEST(Fingerprints, NobodyWaitsForThemAndTheyDoNotQueueUp) {
-  constexpr uint32_t kPartitions = 1000;
+  constexpr int kPartitions = 1000;
   auto owned = std::make_unique<HashedSource>();
   HashedSource& source = *owned;
   for (uint32_t p = 0; p < kPartitions; ++p) source.hashes[{p, 1}] = p + 1;
   source.blocked = std::make_shared<std::latch>(1);
-  FingerprintThread thread(std::move(owned));
-  using Taken = Result<std::vector<Fingerprint>>;
-  std::promise<Taken> first, second;
+  CoordinatorStreams streams;
+  streams.fingerprints = std::move(owned);
+  streams.remote = true;
+  net::Loop loop;
+  LoopWork work(loop);
+  BackgroundThread others;
+  StreamWatch watch(work, others, streams, {.name = "topic"});
   const std::vector<protocol::Position> watermark(kPartitions, {0, 1});
-  ASSERT_TRUE(thread.Take(watermark, {}, [&first](Taken taken) { first.set_value(std::move(taken)); }));
-  for (int i = 0; i < 100; ++i)
-    EXPECT_FALSE(thread.Take(watermark, {}, [](const Taken&) { FAIL() << "taken while another is"; }));
+  for (int i = 0; i < 100; ++i) watch.TakeFingerprints(watermark);
   EXPECT_LE(source.asked, 1);
   source.blocked->count_down();
-  const Taken taken = first.get_future().get();
-  ASSERT_TRUE(taken.ok());
-  EXPECT_EQ(taken->back(), (Fingerprint{1, kPartitions}));
-  ASSERT_TRUE(thread.Take(watermark, *taken, [&second](Taken again) { second.set_value(std::move(again)); }));
-  EXPECT_EQ(second.get_future().get().value(), *taken);
+  while (watch.fingerprints().empty()) loop.RunOnce(std::chrono::seconds(1));
+  EXPECT_EQ(watch.fingerprints().back(), (Fingerprint{1, kPartitions}));
+  EXPECT_EQ(source.asked, kPartitions) << "taken while another is";
+  watch.TakeFingerprints(watermark);
+  while (source.asked < 2 * kPartitions) loop.RunOnce(std::chrono::milliseconds(1));
 }
 
 }  // namespace

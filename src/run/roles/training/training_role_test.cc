@@ -1,4 +1,4 @@
-#include "run/roles/training/waits.h"
+#include "run/roles/training/training_role.h"
 
 #include <gtest/gtest.h>
 

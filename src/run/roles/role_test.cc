@@ -1,4 +1,4 @@
-#include "run/roles/shards/scratch.h"
+#include "run/roles/role.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "run/roles/recording/role_recording.h"
+#include "run/roles/recording/recording.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "run/roles/feed/model_files.h"
+#include "run/roles/feed/job_feeds.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
