@@ -24,8 +24,8 @@
 #include "lab/study/profile.h"
 #include "lab/study/simulation.h"
 #include "run/launcher/processes.h"
+#include "run/launcher/security.h"
 #include "run/launcher/signals.h"
-#include "run/launcher/token.h"
 
 namespace {
 

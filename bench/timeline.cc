@@ -25,7 +25,7 @@
 #include "job/job.h"
 #include "net/rpc/client.h"
 #include "protocol/parameters.h"
-#include "run/launcher/record_timeline.h"
+#include "run/launcher/admin.h"
 #include "train/step/trainer.h"
 
 namespace {

@@ -8,7 +8,6 @@
 #include "object.h"
 #include "run/launcher/admin.h"
 #include "run/launcher/security.h"
-#include "run/launcher/token.h"
 
 namespace leat::python {
 namespace {

@@ -7,7 +7,6 @@
 #include "job/input/input_files.h"
 #include "object.h"
 #include "run/launcher/security.h"
-#include "run/launcher/token.h"
 #include "run/roles/follow/follower_role.h"
 #include "storage/checkpoint/store.h"
 #include "stream/csv/csv_settings.h"

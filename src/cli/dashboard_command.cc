@@ -14,7 +14,6 @@
 #include "run/launcher/admin.h"
 #include "run/launcher/security.h"
 #include "run/launcher/signals.h"
-#include "run/launcher/token.h"
 #include "show/history/history_file.h"
 #include "show/http/access.h"
 

@@ -11,7 +11,7 @@
 #include "job/job.h"
 #include "job/model.h"
 #include "run/launcher/output/output_file.h"
-#include "run/launcher/token.h"
+#include "run/launcher/security.h"
 #include "run/roles/follow/follower_role.h"
 
 namespace leat {

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "cli/commands.h"
+#include "run/launcher/admin.h"
 #include "run/launcher/output/output_file.h"
-#include "run/launcher/record_timeline.h"
 #include "show/timeline/trace.h"
 
 namespace leat {

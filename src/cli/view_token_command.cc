@@ -3,7 +3,7 @@
 
 #include "base/exit_status.h"
 #include "cli/commands.h"
-#include "run/launcher/token.h"
+#include "run/launcher/security.h"
 #include "show/http/access.h"
 
 namespace leat {

@@ -25,8 +25,8 @@
 #include "net/rpc/client.h"
 #include "protocol/coordinator/coordinator.h"
 #include "run/launcher/signals.h"
-#include "run/roles/coordinator_role.h"
 #include "run/roles/role.h"
+#include "run/roles/start/coordinator_options.h"
 #include "storage/checkpoint/shard.h"
 #include "storage/checkpoint/store.h"
 

@@ -19,7 +19,7 @@
 #include "disk_recorder.h"
 #include "protocol/coordinator/coordinator.h"
 #include "protocol/slices.h"
-#include "run/roles/commit/write_ahead.h"
+#include "run/roles/commit/commit_queue.h"
 #include "storage/checkpoint/shard.h"
 #include "storage/checkpoint/store.h"
 #include "stream/log/log.h"

@@ -12,7 +12,6 @@
 #include "run/launcher/output/output_file.h"
 #include "run/launcher/security.h"
 #include "run/launcher/signals.h"
-#include "run/launcher/token.h"
 
 namespace leat {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "cli/commands.h"
 #include "job/job.h"
-#include "run/roles/input/input_errors.h"
 #include "train/step/trainer.h"
+#include "run/roles/input/split_loader.h"
 
 namespace leat {
 

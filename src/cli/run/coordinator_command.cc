@@ -18,11 +18,11 @@
 #include "job/resume.h"
 #include "run/launcher/security.h"
 #include "run/launcher/signals.h"
-#include "run/launcher/start/ready.h"
-#include "run/pool/job_check.h"
-#include "run/roles/coordinator_role.h"
-#include "run/roles/feed/wait_for_feed.h"
+#include "run/launcher/start/start_job.h"
+#include "run/pool/pool_server.h"
+#include "run/roles/feed/job_feeds.h"
 #include "run/roles/standby/standby.h"
+#include "run/roles/start/coordinator_options.h"
 
 namespace leat {
 namespace {

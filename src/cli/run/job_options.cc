@@ -10,9 +10,8 @@
 #include "job/job.h"
 #include "job/resume.h"
 #include "net/address.h"
+#include "run/launcher/security.h"
 #include "run/launcher/signals.h"
-#include "run/launcher/start/await_healing.h"
-#include "run/launcher/token.h"
 
 namespace leat {
 namespace {

@@ -12,7 +12,6 @@
 #include "cli/run/job_options.h"
 #include "run/launcher/runner.h"
 #include "run/launcher/security.h"
-#include "run/launcher/token.h"
 #include "run/roles/start/coordinator_options.h"
 #include "show/http/access.h"
 

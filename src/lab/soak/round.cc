@@ -23,7 +23,7 @@
 #include "lab/hosts/hosts.h"
 #include "net/rpc/client.h"
 #include "run/launcher/admin.h"
-#include "run/launcher/token.h"
+#include "run/launcher/security.h"
 #include "show/report/grouped.h"
 #include "storage/checkpoint/store.h"
 

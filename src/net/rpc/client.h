@@ -6,6 +6,8 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/clock.h"
@@ -46,5 +48,13 @@ class ControlClient {
   // The address that was reached last, or will be tried next. Thread-safe.
   virtual std::string address() const = 0;
 };
+
+// As ControlClient::Call, for a reply of the kind that belongs to the request.
+template <class Reply>
+Result<Reply> CallFor(ControlClient& client, const protocol::ControlRequest& request, Duration deadline) {
+  LEAT_ASSIGN_OR_RETURN(protocol::ControlReply reply, client.Call(request, deadline));
+  if (auto* expected = std::get_if<Reply>(&reply)) return std::move(*expected);
+  return Status(Code::kInternal, "the coordinator sent a reply of the wrong type");
+}
 
 }  // namespace leat::control

@@ -1,4 +1,5 @@
-// Calls to feeds, with deadlines and retries: a feed that is lost is replaced by the next.
+// Calls to feeds, with deadlines and retries (a feed that is lost is replaced by the next), and a stream that
+// is read by such calls.
 //
 // Not thread-safe, except Abort. A call blocks the calling thread, which drives the sockets.
 #pragma once
@@ -9,12 +10,15 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/status.h"
 #include "net/loop.h"
 #include "net/transport.h"
 #include "run/feed/messages.h"
+#include "stream/source.h"
 
 namespace leat::feed {
 
@@ -43,14 +47,14 @@ class Client final : private net::Receiver {
  public:
   static constexpr uint64_t kMaxPayload = uint64_t{1} << 30;
 
-  explicit Client(ClientOptions options);
-  ~Client() override;
+  explicit Client(ClientOptions options) : options_(std::move(options)), backoff_(options_.first_backoff) {}
+  ~Client() override = default;
 
   // Sends the request until a feed has answered it, and checks the payload against its checksum. Returns the
   // reply's status, or kUnavailable with the last reason after the deadline. Requests may arrive twice.
-  Status Call(Request request, Reply* reply, Bytes* payload);
-  // The same with another deadline, and with a payload of the request.
-  Status Call(Request request, Duration deadline, Reply* reply, Bytes* payload, ByteView sent = {});
+  // `deadline`: none, that of the options. `sent`: the request's own payload.
+  Status Call(Request request, Reply* reply, Bytes* payload, std::optional<Duration> deadline = {},
+              ByteView sent = {});
   const Counts& counts() const { return *options_.counts; }
   // Makes current and later calls return kAborted. Thread-safe.
   void Abort() { aborted_ = true; }
@@ -65,8 +69,10 @@ class Client final : private net::Receiver {
 
   Result<std::vector<std::span<std::byte>>> OnHeader(net::Connection& connection, uint8_t type,
                                                      ByteView header, uint64_t payload_bytes) override;
-  void OnMessage(net::Connection& connection) override;
-  void OnClosed(net::Connection& connection, const Status& why) override;
+  void OnMessage(net::Connection& /*connection*/) override { answered_ = true; }
+  void OnClosed(net::Connection& /*connection*/, const Status& why) override {
+    closed_ = why.ok() ? Status(Code::kUnavailable, "closed") : why;
+  }
 
   const ClientOptions options_;
   std::atomic<bool> aborted_{false};
@@ -83,5 +89,18 @@ class Client final : private net::Receiver {
   Bytes payload_;
   std::string last_warning_;
 };
+
+// The errors are those of the feed's source, and kUnavailable if no feed answers. Ranges is tried for
+// `kRangesDeadline` only: it is called often.
+inline constexpr Duration kRangesDeadline = std::chrono::seconds(5);
+std::unique_ptr<stream::Source> MakeRemoteSource(std::shared_ptr<Client> client);
+
+// Contents::description.
+Result<std::string> Describe(Client& client);
+
+// Writes the file with this identity, "BYTES:HASH", to `path`: first beside it, and with its name once it is
+// whole and its hash is right. Files of more than `kMaxAssetBytes` are refused.
+inline constexpr uint64_t kMaxAssetBytes = uint64_t{1} << 32;
+Status FetchAsset(Client& client, const std::string& identity, const std::string& path);
 
 }  // namespace leat::feed

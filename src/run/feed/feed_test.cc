@@ -19,7 +19,6 @@
 #include "net/tls/testing.h"
 #include "net/transports.h"
 #include "run/feed/client.h"
-#include "run/feed/remote_source.h"
 #include "run/feed/server.h"
 #include "stream/files.h"
 #include "stream/join/join_source.h"

@@ -6,10 +6,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
 #include "base/files/descriptor.h"
 #include "base/log.h"
+#include "base/threads/thread.h"
+#include "net/transports.h"
 
 namespace leat::feed {
 
@@ -67,7 +68,10 @@ class Server::Session final : public net::Receiver {
 
   void OnMessage(net::Connection&) override {
     auto payload = std::make_shared<Bytes>();
-    Reply reply = server_.Answer(request_, sent_, connection_->peer_roles(), payload.get());
+    ++server_.requests_;
+    Reply reply;
+    reply.status = CheckPermission(connection_->peer_roles(), request_);
+    if (reply.status.ok()) reply.status = server_.Serve(request_, sent_, &reply, payload.get());
     reply.sequence = request_.sequence;
     reply.checksum = Checksum(*payload, request_.sequence);
     server_.bytes_sent_ += payload->size();
@@ -103,21 +107,6 @@ net::Receiver* Server::Adopt(std::unique_ptr<net::Connection> connection) {
   return receiver;
 }
 
-Result<stream::Source*> Server::Source() {
-  if (source_ == nullptr) {
-    LEAT_ASSIGN_OR_RETURN(source_, contents_.open());
-  }
-  return source_.get();
-}
-
-Reply Server::Answer(const Request& request, ByteView sent, net::CertificateRoles peer, Bytes* payload) {
-  ++requests_;
-  Reply reply;
-  reply.status = CheckPermission(peer, request);
-  if (reply.status.ok()) reply.status = Serve(request, sent, &reply, payload);
-  return reply;
-}
-
 Status Server::Serve(const Request& request, ByteView sent, Reply* reply, Bytes* payload) {
   if (request.content != 0 && contents_.id != 0 && request.content != contents_.id)
     return Status(Code::kStale, "this feed serves another job's stream");
@@ -128,24 +117,26 @@ Status Server::Serve(const Request& request, ByteView sent, Reply* reply, Bytes*
     payload->assign(text.begin(), text.end());
     return {};
   }
-  LEAT_ASSIGN_OR_RETURN(stream::Source* const source, Source());
+  if (source_ == nullptr) {
+    LEAT_ASSIGN_OR_RETURN(source_, contents_.open());
+  }
   switch (request.kind) {
     case RequestKind::kRanges:
-      return FindRanges(request, *source, reply);
+      return FindRanges(request, *source_, reply);
     case RequestKind::kRecords:
       return ReadRecords(request, reply, payload);
     case RequestKind::kSync:
-      return source->Sync(request.partition, request.end);
+      return source_->Sync(request.partition, request.end);
     case RequestKind::kAdvance:
-      return source->Advance(request.partition, request.end);
+      return source_->Advance(request.partition, request.end);
     case RequestKind::kPin:
-      return source->Pin(request.name, request.partition, request.begin);
+      return source_->Pin(request.name, request.partition, request.begin);
     case RequestKind::kUnpin:
-      return source->Unpin(request.name);
+      return source_->Unpin(request.name);
     case RequestKind::kCommit:
-      return source->CommitOffsets(request.name, request.offsets);
+      return source_->CommitOffsets(request.name, request.offsets);
     case RequestKind::kFingerprint: {
-      LEAT_ASSIGN_OR_RETURN(reply->fingerprint, source->Fingerprint(request.partition, request.end));
+      LEAT_ASSIGN_OR_RETURN(reply->fingerprint, source_->Fingerprint(request.partition, request.end));
       return {};
     }
     case RequestKind::kAsset:
@@ -234,6 +225,20 @@ Status Server::ReadFile(const Request& request, Bytes* payload) const {
   if (done == payload->size()) return Status();
   payload->clear();
   return Status(Code::kDataLoss, asset->path + ": cannot be read up to byte " + std::to_string(request.end));
+}
+
+Result<std::unique_ptr<ServerThread>> ServerThread::Start(const std::string& address,
+                                                          net::TransportOptions transport,
+                                                          Contents contents) {
+  std::unique_ptr<ServerThread> feed(new ServerThread(std::move(contents)));
+  transport.port = FeedPort();
+  feed->transport_ = net::MakeTcpTransport(feed->loop_, std::move(transport));
+  LEAT_ASSIGN_OR_RETURN(feed->listener_,
+                        feed->transport_->Listen(address, [server = &feed->server_](auto connection) {
+                          return server->Adopt(std::move(connection));
+                        }));
+  feed->thread_ = StartThread([loop = &feed->loop_] { loop->Run(); });
+  return feed;
 }
 
 }  // namespace leat::feed

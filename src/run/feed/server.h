@@ -1,6 +1,6 @@
 // A feed: serves a stream and files to peers that do not have them. With TLS, only peers with the certificate
 // of a worker or coordinator may read the stream, and only a coordinator may change it; all may read the
-// files. Loop's thread only; a read blocks the loop, which should have no other work.
+// files.
 #pragma once
 
 #include <atomic>
@@ -8,9 +8,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "net/loop.h"
 #include "net/transport.h"
 #include "run/feed/messages.h"
 #include "stream/source.h"
@@ -34,6 +37,7 @@ struct Contents {
   std::function<Status(std::vector<protocol::RunScores>)> on_scores;
 };
 
+// Loop's thread only; a read blocks the loop, which should have no other work.
 class Server {
  public:
   // A reply has about as many bytes of records, or one record.
@@ -43,8 +47,6 @@ class Server {
 
   explicit Server(Contents contents);
   ~Server();
-  Server(const Server&) = delete;
-  Server& operator=(const Server&) = delete;
 
   // For net::Transport::Listen.
   net::Receiver* Adopt(std::unique_ptr<net::Connection> connection);
@@ -56,10 +58,8 @@ class Server {
  private:
   class Session;
 
-  Reply Answer(const Request& request, ByteView sent, net::CertificateRoles peer, Bytes* payload);
   Status Serve(const Request& request, ByteView sent, Reply* reply, Bytes* payload);
   Status TakeScores(const Request& request, ByteView sent) const;
-  Result<stream::Source*> Source();
   static Status FindRanges(const Request& request, stream::Source& source, Reply* reply);
   Status ReadRecords(const Request& request, Reply* reply, Bytes* payload);
   Status ReadAsset(const Request& request, Bytes* payload);
@@ -74,6 +74,31 @@ class Server {
   std::atomic<uint64_t> bytes_sent_{0};
   std::atomic<uint64_t> connections_{0};
   std::unordered_map<Session*, std::unique_ptr<Session>> sessions_;
+};
+
+// A feed on a thread of its own.
+class ServerThread {
+ public:
+  // Listens on `address`; port 0: any free port. The errors of net::Transport::Listen.
+  static Result<std::unique_ptr<ServerThread>> Start(const std::string& address,
+                                                     net::TransportOptions transport, Contents contents);
+  // Closes all connections, once the request in progress has been answered.
+  ~ServerThread() {
+    loop_.Stop();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  const std::string& address() const { return listener_->address(); }  // with the chosen port
+  const Server& server() const { return server_; }                     // its counts
+
+ private:
+  explicit ServerThread(Contents contents) : server_(std::move(contents)) {}
+
+  net::Loop loop_;
+  Server server_;
+  std::unique_ptr<net::Transport> transport_;
+  std::unique_ptr<net::Listener> listener_;
+  std::thread thread_;
 };
 
 }  // namespace leat::feed

@@ -1,4 +1,5 @@
-// Commands that change a running job: checkpoint, scale, drain, pause, continue, stop.
+// Commands at a running job: its status, changes (checkpoint, scale, drain, pause, continue, stop), and
+// `leat timeline`, which records what all processes of the job do.
 #pragma once
 
 #include <chrono>
@@ -10,6 +11,7 @@
 #include "net/rpc/client.h"
 #include "protocol/messages_control.h"
 #include "show/report/admin_wait.h"
+#include "show/timeline/trace.h"
 
 namespace leat::launcher {
 
@@ -25,5 +27,13 @@ Status RunAdmin(control::ControlClient& client, const protocol::AdminRequest& re
 
 // The request to drain the member that is named as in a status, "worker 3". The error quotes the name.
 Result<protocol::AdminRequest> DrainRequest(std::string_view name);
+
+// Blocks for the time that is recorded, some seconds more, and then for as long as parts of the recording
+// come: `patience` is for each of these waits, however large the recording is. The error is the
+// coordinator's, or that of a call to it. A process that does not answer is named in the result, and holds
+// nothing up.
+inline constexpr Duration kTimelinePatience = std::chrono::seconds(30);
+Result<timeline::Recorded> RecordTimeline(control::ControlClient& client, Duration length,
+                                          Duration patience = kTimelinePatience);
 
 }  // namespace leat::launcher

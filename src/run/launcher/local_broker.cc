@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,8 +12,8 @@
 #include <vector>
 
 #include "base/exit_status.h"
-
-extern char** environ;
+#include "run/launcher/processes.h"
+#include "run/launcher/signals.h"
 
 namespace leat::launcher {
 namespace {
@@ -24,49 +23,23 @@ namespace fs = std::filesystem;
 constexpr timespec kLook = {.tv_sec = 0, .tv_nsec = 20'000'000};  // between two looks at the tool
 constexpr int kInterrupted = 128 + SIGINT;
 
-// Ends the tool and what it runs; not the broker, which has a session of its own.
-void Kill(pid_t tool) {
-  kill(-tool, SIGKILL);
-  waitpid(tool, nullptr, 0);
-}
-
 // The exit status of the tool; kInterrupted if a signal came first.
 int Wait(pid_t tool, bool interruptible) {
-  sigset_t watched;
-  sigemptyset(&watched);
-  sigaddset(&watched, SIGINT);
-  sigaddset(&watched, SIGTERM);
+  const sigset_t watched = EndSignals();
   for (int status = 0;;) {
     const pid_t ended = waitpid(tool, &status, interruptible ? WNOHANG : 0);
     if (ended == tool) return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     if (ended < 0 && errno != EINTR) return 1;
     if (!interruptible || sigtimedwait(&watched, nullptr, &kLook) < 0) continue;
-    Kill(tool);
+    KillGroup(tool);  // not the broker, which has a session of its own
     return kInterrupted;
   }
 }
 
-// Runs the tool in a process group of its own, so that Ctrl-C reaches this process only. Its stdout goes to
-// the file descriptor. Returns its exit status.
-int Run(std::vector<std::string> arguments, int out, bool interruptible) {
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
-  posix_spawnattr_t settings;
-  posix_spawnattr_init(&settings);
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_setsigmask(&settings, &none);
-  posix_spawnattr_setpgroup(&settings, 0);
-  posix_spawnattr_setflags(&settings, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
+// Runs the tool, whose stdout goes to the file descriptor. Returns its exit status.
+int Run(const std::vector<std::string>& arguments, int out, bool interruptible) {
   pid_t tool = 0;
-  const int failed = posix_spawn(&tool, argv[0], &files, &settings, argv.data(), environ);
-  posix_spawnattr_destroy(&settings);
-  posix_spawn_file_actions_destroy(&files);
+  const int failed = Spawn(arguments, EnvironmentWith({}), out, STDERR_FILENO, &tool);
   return failed != 0 ? 127 : Wait(tool, interruptible);
 }
 

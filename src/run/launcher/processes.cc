@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <spawn.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -60,12 +61,8 @@ Result<pid_t> Processes::Start(const ProcessSpec& spec) {
   std::vector<std::string> arguments{"leat"};
   arguments.insert(arguments.end(), spec.arguments.begin(), spec.arguments.end());
   std::vector<std::string> environment;
-  for (char** e = environ; !spec.own_environment && *e != nullptr; ++e) {
-    const std::string_view entry(*e);
-    if (!spec.environment.contains(std::string(entry.substr(0, entry.find('=')))))
-      environment.emplace_back(entry);
-  }
   for (const auto& [key, value] : spec.environment) environment.push_back(key + "=" + value);
+  if (!spec.own_environment) environment = EnvironmentWith(spec.environment);
   const auto argv = Pointers(arguments);
   const auto envp = Pointers(environment);
   const char* const program = spec.program.empty() ? "/proc/self/exe" : spec.program.c_str();
@@ -177,6 +174,47 @@ void Processes::Signal(pid_t pid, int signal) {
 
 void Processes::Signal(int signal) {
   for (const auto& [pid, process] : running_) kill(pid, signal);
+}
+
+std::vector<std::string> EnvironmentWith(const std::map<std::string, std::string>& changes) {
+  std::vector<std::string> environment;
+  for (char** e = environ; *e != nullptr; ++e) {
+    const std::string_view entry(*e);
+    if (!changes.contains(std::string(entry.substr(0, entry.find('='))))) environment.emplace_back(entry);
+  }
+  for (const auto& [key, value] : changes) environment.push_back(key + "=" + value);
+  return environment;
+}
+
+int Spawn(const std::vector<std::string>& arguments, const std::vector<std::string>& environment, int out,
+          int error, pid_t* pid) {
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&files, error, STDERR_FILENO);
+  posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t signals;
+  sigemptyset(&signals);
+  posix_spawnattr_setsigmask(&attributes, &signals);
+  for (const int signal : {SIGINT, SIGTERM, SIGPIPE, SIGCHLD}) sigaddset(&signals, signal);
+  posix_spawnattr_setsigdefault(&attributes, &signals);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  const int failed = posix_spawnp(pid, arguments[0].c_str(), &files, &attributes, Pointers(arguments).data(),
+                                  Pointers(environment).data());
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&files);
+  return failed;
+}
+
+void KillGroup(pid_t pid) {
+  kill(-pid, SIGKILL);
+  while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
 }
 
 std::string LastErrorLine(const std::string& log, uint64_t from) {

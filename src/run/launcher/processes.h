@@ -77,6 +77,18 @@ class Processes {
   double cpu_seconds_ = 0;
 };
 
+// ---- programs of others
+
+// This process's environment with these variables in place of its own.
+std::vector<std::string> EnvironmentWith(const std::map<std::string, std::string>& changes);
+// Starts a program, looked up in $PATH, in a process group of its own, so that Ctrl-C reaches this process
+// only. It has the signals of a new process, these descriptors as stdout and stderr, and no other ones.
+// Returns the error; 0: none.
+int Spawn(const std::vector<std::string>& arguments, const std::vector<std::string>& environment, int out,
+          int error, pid_t* pid);
+// Ends it and what it runs.
+void KillGroup(pid_t pid);
+
 // The reason why a role failed: the last line of its log, from byte `from` on, that begins with "leat: ".
 // Returns the line without this prefix, or "" if there is none. Only the end of a long log is read.
 std::string LastErrorLine(const std::string& log, uint64_t from = 0);

@@ -16,11 +16,8 @@
 #include <ranges>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "base/exit_status.h"
-#include "base/path/paths.h"
-#include "job/input/input_files.h"
 #include "job/model.h"
 #include "net/address.h"
 #include "net/rpc/client.h"
@@ -28,11 +25,7 @@
 #include "run/launcher/output/job_text.h"
 #include "run/launcher/processes.h"
 #include "run/launcher/signals.h"
-#include "run/launcher/start/coordinator_process.h"
-#include "run/launcher/start/prepare_job.h"
-#include "run/launcher/start/ready.h"
-#include "run/launcher/start/restarts.h"
-#include "run/launcher/token.h"
+#include "run/launcher/start/start_job.h"
 #include "run/launcher/wanted_roles.h"
 #include "show/report/display.h"
 
@@ -55,11 +48,10 @@ std::string NameOf(const std::string& role, uint32_t index) {
 
 class Runner {
  public:
-  // `made_directory`: the job's directory is new, and is removed if the job cannot be started.
-  Runner(const RunnerOptions& options, job::Job job, bool made_directory)
+  Runner(const RunnerOptions& options, PreparedJob prepared)
       : options_(options),
-        job_(std::move(job)),
-        made_directory_(made_directory),
+        job_(std::move(prepared.job)),
+        made_directory_(prepared.made_directory),
         token_(options.token.empty() ? RandomToken() : options.token),
         display_(options.json ? stderr : stdout),
         signals_([this](int) {
@@ -101,14 +93,13 @@ class Runner {
   // `again`: it has died. The roles go on meanwhile, and find it at the same address.
   Status StartCoordinator(bool again = false);
   Status OnNotReady(pid_t pid, bool again, bool over, const std::string& log);
-  void RestartCoordinator();
   void StartRole(const std::string& role, uint32_t index);
-  void StartLater(const std::string& role, uint32_t index, Duration pause);
+  void StartLater(const std::string& role, uint32_t index, Duration pause) {
+    later_.push_back({clock_.Now() + pause, role, index});
+  }
   void StartDue();
   void ReapAndReplace();
   bool ReportLost(pid_t pid);
-  std::string ReplacementOf(const Child& child, bool was_member) const;
-  void TellStarter() const;
   void ShowMetrics(const std::string& address);
   void ShowDashboard(const std::string& address);
   bool PollStatus();  // false: the coordinator does not answer
@@ -127,7 +118,7 @@ class Runner {
 
   const RunnerOptions& options_;
   job::Job job_;
-  const bool made_directory_;
+  const bool made_directory_;  // the job's directory is new, and is removed if the job cannot be started
   std::string token_;
   report::Display display_;
   std::atomic<int> interrupts_{0};
@@ -254,12 +245,6 @@ bool Runner::ReportLost(pid_t pid) {
   return false;
 }
 
-// The place of a worker that was a member is taken by one that stands by, so that the new process stands by
-// in turn. If there was none, the place is still free, and the new process takes it.
-std::string Runner::ReplacementOf(const Child& child, bool was_member) const {
-  return child.role == "worker" && was_member && job_.standby > 0 ? "standby" : child.role;
-}
-
 void Runner::ReapAndReplace() {
   for (const auto& end : processes_.Reap()) {
     const Child child = children_[end.pid];
@@ -290,20 +275,26 @@ void Runner::ReapAndReplace() {
       continue;
     }
     display_.Say(end.name + " " + HowEnded(end) + "; starting a replacement");
-    const std::string role = ReplacementOf(child, was_member);
+    // The place of a worker that was a member is taken by one that stands by, so that the new process stands
+    // by in turn. If there was none, the place is still free, and the new process takes it.
+    const bool stands_by = child.role == "worker" && was_member && job_.standby > 0;
+    const std::string role = stands_by ? "standby" : child.role;
     StartLater(role, role == child.role ? child.index : FreeStandby(),
                restarts_.PauseBefore(end.name, crashed));
   }
 }
 
-void Runner::StartLater(const std::string& role, uint32_t index, Duration pause) {
-  later_.push_back({clock_.Now() + pause, role, index});
-}
-
 void Runner::StartDue() {
   if (coordinator_due_ && clock_.Now() >= *coordinator_due_) {
     coordinator_due_.reset();
-    RestartCoordinator();
+    if (auto status = StartCoordinator(true); status.ok()) {
+      if (stopping_) RequestStop();
+    } else if (ExitStatusOf(status.code()) == ExitStatus::kMayHeal) {
+      display_.Say(status.message() + "; trying again");
+      coordinator_due_ = clock_.Now() + restarts_.PauseBefore("coordinator", false);
+    } else {
+      FailWith(status);
+    }
   }
   // Roles that are started without a coordinator would only end again.
   if (coordinator_due_ || !failure_.empty() || coordinator_ended_) return;
@@ -313,16 +304,6 @@ void Runner::StartDue() {
       continue;
     }
     StartRole(start.role, start.index);
-  }
-}
-
-void Runner::RestartCoordinator() {
-  if (auto status = StartCoordinator(true); !status.ok()) {
-    if (ExitStatusOf(status.code()) != ExitStatus::kMayHeal) return FailWith(status);
-    display_.Say(status.message() + "; trying again");
-    coordinator_due_ = clock_.Now() + restarts_.PauseBefore("coordinator", false);
-  } else if (stopping_) {
-    RequestStop();
   }
 }
 
@@ -490,11 +471,6 @@ void Runner::Fail(const ProcessEnd& end) {
   exit_status_ = ExitStatusAfter(end.exit_code);
 }
 
-void Runner::TellStarter() const {
-  const Status said = SayReady(options_.ready_fd, address_);
-  if (!said.ok()) std::fprintf(stderr, "leat: warning: %s\n", said.message().c_str());
-}
-
 int Runner::Conclude() {
   display_.Finish();
   if (failure_.empty() && coordinator_.exit_code != 0) Fail(coordinator_);
@@ -544,7 +520,8 @@ int Runner::Run() {
     std::fprintf(stderr, "leat: %s\n", status.message().c_str());
     return status.code() == Code::kAborted ? ExitStatus::kInterrupted : exit_status_;
   }
-  TellStarter();
+  if (const Status said = SayReady(options_.ready_fd, address_); !said.ok())
+    std::fprintf(stderr, "leat: warning: %s\n", said.message().c_str());
   for (const std::string& note : job_.notes) display_.Say(note);
   ExplainFigures(job_, &display_);
   ReportPlacement(job_, &display_);
@@ -571,9 +548,7 @@ int Runner::Run() {
 
 int RunLocally(const RunnerOptions& options) {
   BlockSignals();
-  PreparedJob prepared = PrepareJob(options);
-  Runner runner(options, std::move(prepared.job), prepared.made_directory);
-  return runner.Run();
+  return Runner(options, PrepareJob(options)).Run();
 }
 
 }  // namespace leat::launcher

@@ -2,23 +2,39 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <optional>
 #include <stdexcept>
-#include <string>
 #include <utility>
 
+#include "base/exit_status.h"
 #include "base/threads/thread.h"
 
 namespace leat::launcher {
 namespace {
 
-sigset_t Watched() {
+bool IsPipe(int fd) {
+  struct stat info {};
+  return fstat(fd, &info) == 0 && S_ISFIFO(info.st_mode);
+}
+
+Status Attempt(const std::function<Status()>& attempt) {
+  try {
+    return attempt();
+  } catch (const StatusError& error) {
+    return error.status();
+  }
+}
+
+}  // namespace
+
+sigset_t EndSignals() {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
@@ -26,22 +42,15 @@ sigset_t Watched() {
   return set;
 }
 
-bool IsPipe(int fd) {
-  struct stat info {};
-  return fstat(fd, &info) == 0 && S_ISFIFO(info.st_mode);
-}
-
-}  // namespace
-
 void BlockSignals() {
-  sigset_t set = Watched();
+  sigset_t set = EndSignals();
   sigaddset(&set, SIGPIPE);
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
 SignalWatch::SignalWatch(std::function<void(int signal)> on_signal)
     : thread_(StartThread([this, on_signal = std::move(on_signal)] {
-        const sigset_t set = Watched();
+        const sigset_t set = EndSignals();
         while (true) {
           int signal = 0;
           if (sigwait(&set, &signal) != 0) continue;
@@ -87,6 +96,29 @@ LifeWatch::~LifeWatch() {
   thread_.join();
   close(stop_);
   close(fd_);
+}
+
+Status AwaitHealing(const HealingOptions& options, const std::function<Status()>& attempt) {
+  StopEvent stopped;
+  std::string said;
+  std::optional<SignalWatch> signals;
+  signals.emplace([&](int) {
+    if (options.on_signal) options.on_signal();
+    stopped.Set();
+  });
+  for (Duration pause = options.first_pause;; pause = std::min(2 * pause, options.longest_pause)) {
+    const Status status = Attempt(attempt);
+    if (ExitStatusOf(status.code()) != ExitStatus::kMayHeal) {
+      if (!said.empty() && options.on_wait) options.on_wait("");
+      signals.reset();
+      return status.ok() && stopped.is_set() ? Status(Code::kAborted, "interrupted") : status;
+    }
+    if (status.message() != said) {
+      said = status.message();
+      if (options.on_wait) options.on_wait(said);
+    }
+    if (stopped.Await(pause)) return {Code::kAborted, "interrupted while it waited for " + said};
+  }
 }
 
 }  // namespace leat::launcher

@@ -1,12 +1,21 @@
 // Turns SIGINT (Ctrl-C), SIGTERM, and the end of the process that has started this one into calls on an
-// ordinary thread.
+// ordinary thread; and a wait that they end.
 #pragma once
+
+#include <signal.h>
 
 #include <atomic>
 #include <functional>
+#include <string>
 #include <thread>
 
+#include "base/clock.h"
+#include "base/status.h"
+
 namespace leat::launcher {
+
+// SIGINT and SIGTERM.
+sigset_t EndSignals();
 
 // Blocks SIGINT, SIGTERM and SIGPIPE in the calling thread and all threads that it starts later. Call this
 // before any thread is started.
@@ -32,13 +41,27 @@ class LifeWatch {
   LifeWatch(int fd, std::function<void()> on_end);
   // Waits for a call that runs.
   ~LifeWatch();
-  LifeWatch(const LifeWatch&) = delete;
-  LifeWatch& operator=(const LifeWatch&) = delete;
 
  private:
   const int fd_;
   const int stop_;  // an eventfd
   std::thread thread_;
 };
+
+// ---- the wait for brokers, buckets and hosts that are away when a job is resumed
+
+struct HealingOptions {
+  // Called with what `attempt` lacks whenever that changes, and with "" once it succeeds after all.
+  std::function<void(const std::string& what)> on_wait;
+  // Called at once when a signal comes, on another thread: an attempt that takes long may end the process.
+  std::function<void()> on_signal;
+  Duration first_pause = std::chrono::seconds(1);  // between attempts; doubles
+  Duration longest_pause = std::chrono::seconds(10);
+};
+
+// Calls `attempt` until it returns ok, or an error whose exit status is not 75; StatusErrors that it throws
+// count as returned, other exceptions pass. There is no deadline: on_wait gets the reason for the wait.
+// kAborted: SIGINT or SIGTERM, which BlockSignals has blocked, came between two attempts or during one.
+Status AwaitHealing(const HealingOptions& options, const std::function<Status()>& attempt);
 
 }  // namespace leat::launcher

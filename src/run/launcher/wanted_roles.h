@@ -1,15 +1,18 @@
-// How the local runner follows the numbers of workers and servers that are wanted, as the coordinator's
-// status has them.
+// Processes that a local job should have: the numbers of workers and servers that are wanted, as the
+// coordinator's status has them, and which processes are started again after their end, and how soon.
 #pragma once
 
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
+#include "run/launcher/processes.h"
 #include "show/report/job_status.h"
 
 namespace leat::launcher {
@@ -49,5 +52,31 @@ class WantedRoles {
  private:
   std::map<std::string, uint32_t> obeyed_;  // by role
 };
+
+// The pause before a process is started again whose end may heal, after so many failures; doubles.
+Duration PauseAfter(int failures);
+
+// Not thread-safe.
+class Restarts {
+ public:
+  // Whether an end by itself is followed by another start.
+  bool MayRestart(const ProcessEnd& end, bool coordinator);
+  // How long the next start of this process waits. After a crash: not at all.
+  Duration PauseBefore(const std::string& name, bool crashed) {
+    return crashed ? Duration::zero() : PauseAfter(retries_[name]++);
+  }
+  // The job has made progress, but not by processes that still `wait` for their start.
+  void OnProgress(const std::function<bool(const std::string& name)>& waits);
+
+ private:
+  // By the name of a process, since the job last made progress.
+  std::map<std::string, int> failed_starts_;
+  std::map<std::string, int> retries_;  // restarts after ends that may heal
+};
+
+// The exit status of a job that ends with one of its processes.
+int ExitStatusAfter(int exit_code);
+// How a process has ended, and why if it said so.
+std::string HowEnded(const ProcessEnd& end);
 
 }  // namespace leat::launcher

@@ -30,9 +30,10 @@
 #include "net/security/certificate.h"
 #include "run/launcher/processes.h"
 #include "run/launcher/signals.h"
-#include "run/launcher/start/ready.h"
-#include "run/pool/agent_directory.h"
+#include "run/launcher/start/start_job.h"
+#include "run/launcher/wanted_roles.h"
 #include "run/pool/coordinator_link.h"
+#include "run/pool/directories.h"
 #include "run/pool/messages_json.h"
 #include "storage/checkpoint/file.h"
 
@@ -44,9 +45,6 @@ namespace fs = std::filesystem;
 constexpr Duration kReportInterval = std::chrono::milliseconds(250);
 constexpr Duration kReportDeadline = std::chrono::seconds(2);
 constexpr Duration kTermGrace = std::chrono::seconds(10);  // after SIGTERM, before SIGKILL
-// Between two starts of bots; doubles.
-constexpr Duration kFirstPause = std::chrono::milliseconds(500);
-constexpr Duration kMostPause = std::chrono::seconds(10);
 // An agent that was restarted may meet its former self for a while.
 constexpr Duration kNameTaken = std::chrono::seconds(5);
 constexpr int64_t kRenewAgain = 10;  // s, after new certificates could not be written
@@ -93,7 +91,7 @@ class Agent {
     std::unique_ptr<CoordinatorLink> link;
     pid_t bots = 0;               // process of the bots, beside a coordinator whose job has them
     std::optional<Time> bots_at;  // when they are to be started; none: they run, or there are none
-    uint32_t bots_failures = 0;
+    int bots_failures = 0;
     std::optional<Time> told;  // time of the order to end
   };
 
@@ -143,8 +141,7 @@ class Agent {
     }
   }
   void StartBotsLater(Local* local) {
-    const Duration pause = kFirstPause * (1 << std::min(local->bots_failures++, 10u));
-    local->bots_at = clock_.Now() + std::min<Duration>(pause, kMostPause);
+    local->bots_at = clock_.Now() + launcher::PauseAfter(local->bots_failures++);
   }
   void StartDueBots() {
     for (auto& [number, local] : locals_) {
@@ -171,7 +168,7 @@ class Agent {
     return options_.directory + "/" + part + "/" + std::to_string(job);
   }
 
-  // Reads the lines that coordinators write while they start: run/launcher/start/ready.h.
+  // Reads the lines that coordinators write while they start: run/launcher/start/start_job.h.
   void ReadAddresses() {
     for (auto& [number, local] : locals_) {
       if (local.ready.get() < 0) continue;
@@ -236,24 +233,23 @@ class Agent {
   }
 
   Status Exchange() {
-    const auto reply = pool_->Call(
-        protocol::PoolRequest{protocol::PoolRequest::Kind::kReport, ToJson(Report())}, kReportDeadline);
+    const auto reply = control::CallFor<protocol::PoolReply>(
+        *pool_, protocol::PoolRequest{protocol::PoolRequest::Kind::kReport, ToJson(Report())},
+        kReportDeadline);
     if (stopped_) return {};
-    const auto* said = reply.ok() ? std::get_if<protocol::PoolReply>(&*reply) : nullptr;
-    const Status status = said != nullptr ? said->status : reply.status();
+    const Status status = reply.ok() ? reply->status : reply.status();
     const Time now = clock_.Now();
     if (status.ok()) {
       silent_since_.reset();
       complaint_.clear();
-      return Obey(said->body);
+      return Obey(reply->body);
     }
     // Only what no repetition cures ends the agent, and its processes with it.
     if (!silent_since_) silent_since_ = now;
     const bool never =
         !heard_ && (status.code() == Code::kPermissionDenied || status.code() == Code::kFailedPrecondition ||
                     status.code() == Code::kInvalidArgument);
-    const bool taken =
-        said != nullptr && status.code() == Code::kUnavailable && now - *silent_since_ > kNameTaken;
+    const bool taken = reply.ok() && status.code() == Code::kUnavailable && now - *silent_since_ > kNameTaken;
     if (taken) return {Code::kFailedPrecondition, status.message()};
     if (never) return status;
     if (status.message() != complaint_) spdlog::warn("{}", status.message());
@@ -342,25 +338,27 @@ class Agent {
     return {};
   }
 
-  Status WriteSecret(const std::string& folder, const char* name, std::string_view text, bool of_job,
-                     JobId job) {
+  // `owner`: the job that may read it; none: the agent alone.
+  Status WriteSecret(const std::string& folder, const char* name, std::string_view text,
+                     std::optional<JobId> owner) {
     const std::string path = folder + "/" + name;
     // Processes of the job may read at any time: a new file is given to it before it has its name.
     const auto there = checkpoint::ReadFile(path, text.size());
-    if (there.ok() && AsText(*there) == text) return of_job ? Own(path, job, 0400) : Status();
+    if (there.ok() && AsText(*there) == text) return owner ? Own(path, *owner, 0400) : Status();
     const std::string next = std::string(name) + ".new";
     LEAT_RETURN_IF_ERROR(checkpoint::ReplaceFile(folder, next, AsBytes(text)));
-    if (of_job) LEAT_RETURN_IF_ERROR(Own(folder + "/" + next, job, 0400));
+    if (owner) LEAT_RETURN_IF_ERROR(Own(folder + "/" + next, *owner, 0400));
     return checkpoint::RenameSynced(folder, next, name);
   }
 
-  Status WriteCertificate(const std::string& folder, const Certificate& certificate, bool of_job, JobId job) {
+  Status WriteCertificate(const std::string& folder, const Certificate& certificate,
+                          std::optional<JobId> owner) {
     if (certificate.empty()) return {};
     LEAT_RETURN_IF_ERROR(checkpoint::MakeDirectory(folder));
-    if (of_job) chmod(folder.c_str(), 0711);
-    LEAT_RETURN_IF_ERROR(WriteSecret(folder, "ca.pem", certificate.ca, of_job, job));
-    LEAT_RETURN_IF_ERROR(WriteSecret(folder, "cert.pem", certificate.certificate, of_job, job));
-    return WriteSecret(folder, "key.pem", certificate.key, of_job, job);
+    if (owner) chmod(folder.c_str(), 0711);
+    LEAT_RETURN_IF_ERROR(WriteSecret(folder, "ca.pem", certificate.ca, owner));
+    LEAT_RETURN_IF_ERROR(WriteSecret(folder, "cert.pem", certificate.certificate, owner));
+    return WriteSecret(folder, "key.pem", certificate.key, owner);
   }
 
   // Makes the folders of a job. Folders that the job's user owns lie below folders that it does not own.
@@ -373,13 +371,13 @@ class Agent {
       LEAT_RETURN_IF_ERROR(checkpoint::MakeDirectory(folder));
     chmod(secrets.c_str(), 0711);
     LEAT_RETURN_IF_ERROR(Own(Folder("jobs", job), job, 0700));
-    LEAT_RETURN_IF_ERROR(WriteSecret(secrets, "job.yaml", access.payload.file, true, job));
+    LEAT_RETURN_IF_ERROR(WriteSecret(secrets, "job.yaml", access.payload.file, job));
     return WriteCertificates(access);
   }
   Status WriteCertificates(const JobAccess& access) {
     const std::string secrets = Folder("secrets", access.job);
-    LEAT_RETURN_IF_ERROR(WriteCertificate(secrets + "/roles", access.roles, true, access.job));
-    return WriteCertificate(secrets + "/pool", access.pool, false, access.job);
+    LEAT_RETURN_IF_ERROR(WriteCertificate(secrets + "/roles", access.roles, access.job));
+    return WriteCertificate(secrets + "/pool", access.pool, {});
   }
 
   launcher::ProcessSpec SpecFor(const JobAccess& access, const std::string& name) const {
@@ -526,8 +524,7 @@ class Agent {
 }  // namespace
 
 Status RunAgent(const AgentOptions& options) {
-  Agent agent(options);
-  return agent.Run();
+  return Agent(options).Run();
 }
 
 }  // namespace leat::pool

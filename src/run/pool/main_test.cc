@@ -20,7 +20,7 @@
 #include "net/rpc/server.h"
 #include "net/tls/tls_identity.h"
 #include "run/launcher/signals.h"
-#include "run/launcher/start/ready.h"
+#include "run/launcher/start/start_job.h"
 #include "run/pool/agent.h"
 #include "run/pool/pool_server.h"
 #include "run/pool/testing.h"

@@ -1,7 +1,6 @@
 #include "run/pool/messages_json.h"
 
 #include <algorithm>
-#include <map>
 #include <ranges>
 #include <utility>
 
@@ -122,11 +121,14 @@ std::string StatusJson(const std::vector<JobStatus>& jobs, const std::vector<Age
     return bytes <= kMostReplyBytes;
   };
   std::map<JobId, std::string> shown;
-  for (const JobStatus& job : jobs) {
-    if (IsOver(job.record.state)) continue;
+  const auto show = [&](const JobStatus& job) {
     std::string text = JobText(job);
-    if (!fits(text)) break;
+    if (!fits(text)) return false;
     shown[job.record.id] = std::move(text);
+    return true;
+  };
+  for (const JobStatus& job : jobs) {
+    if (!IsOver(job.record.state) && !show(job)) break;
   }
   std::vector<std::string> agent_texts;
   for (const AgentStatus& agent : agents) {
@@ -136,11 +138,7 @@ std::string StatusJson(const std::vector<JobStatus>& jobs, const std::vector<Age
   }
   uint32_t over = 0;
   for (const JobStatus& job : std::views::reverse(jobs)) {
-    if (!IsOver(job.record.state)) continue;
-    if (over++ >= request.over) break;
-    std::string text = JobText(job);
-    if (!fits(text)) break;
-    shown[job.record.id] = std::move(text);
+    if (IsOver(job.record.state) && (over++ >= request.over || !show(job))) break;
   }
   const size_t left_out_jobs = jobs.size() - shown.size(),
                left_out_agents = agents.size() - agent_texts.size();

@@ -1,19 +1,17 @@
 #include "run/pool/pool_server.h"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "base/log.h"
-#include "net/address.h"
 #include "net/loop.h"
 #include "net/rpc/server.h"
+#include "run/launcher/security.h"
 #include "run/launcher/signals.h"
-#include "run/launcher/token.h"
-#include "run/pool/job_store.h"
+#include "run/pool/directories.h"
 #include "run/pool/messages_json.h"
 
 namespace leat::pool {
@@ -32,20 +30,21 @@ class PoolProcess {
   }
 
   Status Run() {
-    auto server = control::ControlServer::Start(
-        options_.listen, options_.token,
-        [this](protocol::ControlRequest request, Reply reply) {
-          loop_.Post(
-              [this, request = std::move(request), reply = std::move(reply)] { OnRequest(request, reply); });
-        },
-        {}, options_.tls, PoolPort());
-    if (!server.ok()) return server.status();
-    spdlog::info("the pool listens on {}", (*server)->address());
-    if (options_.on_ready) options_.on_ready((*server)->address());
+    LEAT_ASSIGN_OR_RETURN(auto server,
+                          control::ControlServer::Start(
+                              options_.listen, options_.token,
+                              [this](protocol::ControlRequest request, Reply reply) {
+                                loop_.Post([this, request = std::move(request), reply = std::move(reply)] {
+                                  OnRequest(request, reply);
+                                });
+                              },
+                              {}, options_.tls, PoolPort()));
+    spdlog::info("the pool listens on {}", server->address());
+    if (options_.on_ready) options_.on_ready(server->address());
     const launcher::SignalWatch signals([this](int) { loop_.Stop(); });
     Tick();
     loop_.Run();
-    server->reset();
+    server.reset();
     return failure_;
   }
 
@@ -196,8 +195,24 @@ class PoolProcess {
 Status RunPool(const PoolOptions& options) {
   LEAT_ASSIGN_OR_RETURN(auto store, JobStore::Open(options.directory, options.certificate_life));
   LEAT_ASSIGN_OR_RETURN(auto jobs, store->Read());
-  PoolProcess process(options, std::move(store), std::move(jobs));
-  return process.Run();
+  return PoolProcess(options, std::move(store), std::move(jobs)).Run();
+}
+
+Status CheckJob(const job::Job& job) {
+  const std::string prefix = "job '" + job.name + "' ";
+  if (!job.autoscale.command.empty()) {
+    return {Code::kInvalidArgument,
+            prefix +
+                "has a command for its workers (autoscale: command), and in a pool the "
+                "pool starts them; a job has one executor"};
+  }
+  if (job.strategy.mpi) {
+    return {
+        Code::kInvalidArgument,
+        prefix +
+            "reduces by MPI, so mpirun starts its workers, and none can come or go; a pool cannot run it"};
+  }
+  return {};
 }
 
 }  // namespace leat::pool

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "job/job.h"
 #include "net/tls/tls_identity.h"
 #include "protocol/pool/pool.h"
 
@@ -26,5 +27,9 @@ struct PoolOptions {
 // without it. kUnavailable: the address cannot be listened on; kFailedPrecondition: another pool runs in the
 // directory; kDataLoss: a file in it is damaged.
 Status RunPool(const PoolOptions& options);
+
+// Whether a pool can run a job, which has one executor that starts and ends its processes: the local runner,
+// a command of the user, or a pool. kInvalidArgument: it has another one, or workers that cannot come and go.
+Status CheckJob(const job::Job& job);
 
 }  // namespace leat::pool

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -214,7 +213,7 @@ class BotsRole {
 };
 
 // From joining until they are done, or this node is evicted.
-Status RunBotsOnce(net::Loop& loop, Membership& membership, std::optional<double> rate) {
+Status RunBotsOnce(net::Loop& loop, Membership& membership, const RoleOptions& options) {
   const auto joined = membership.Join("");
   if (!joined.ok()) return Membership::JoinError(joined.status());
   const job::Job& job = *joined;
@@ -235,17 +234,14 @@ Status RunBotsOnce(net::Loop& loop, Membership& membership, std::optional<double
   }
   LEAT_ASSIGN_OR_RETURN(auto writer, job.stream->OpenWriter());
   stream::BotsConfig config = *job.stream->bots();
-  config.rate = rate.value_or(config.rate);
+  config.rate = options.rate.value_or(config.rate);
   return BotsRole(loop, membership, config, std::move(writer), published, sealed).Run();
 }
 
 }  // namespace
 
 Status RunBots(const RoleOptions& options) {
-  return RejoinWhileEvicted(options.coordinator_client, protocol::Role::kBots,
-                            [rate = options.rate](net::Loop& loop, Membership& membership) {
-                              return RunBotsOnce(loop, membership, rate);
-                            });
+  return RejoinWhileEvicted(options, protocol::Role::kBots, RunBotsOnce);
 }
 
 }  // namespace leat::roles

@@ -1,11 +1,14 @@
 #include "run/roles/coordinator_client.h"
 
 #include <algorithm>
+#include <atomic>
 #include <thread>
 #include <utility>
 #include <variant>
 
 #include "base/log.h"
+#include "base/threads/thread.h"
+#include "protocol/topology/round_trips.h"
 #include "run/roles/role.h"
 
 namespace leat::roles {
@@ -22,6 +25,65 @@ constexpr const char* kToldToLeave = "told to leave before it had joined the job
 
 }  // namespace
 
+// Sends protocol::KeepAlive whenever the coordinator has answered nothing for `silence`, the limit of a call.
+// Failed calls are repeated after `silence`. While heartbeats are answered it sends a few at the beginning,
+// and then one every kMeasure, which also report the round trip to the coordinator.
+class CoordinatorClient::KeepAliveThread {
+ public:
+  // `round_trips`: of the calls so far.
+  KeepAliveThread(CoordinatorClient& owner, NodeId node, const topology::RoundTrips& round_trips)
+      : client_(owner.client_),
+        progress_(owner.progress_),
+        node_(node),
+        silence_(owner.call_deadline_),
+        last_answer_(clock_.Now()),
+        round_trips_(round_trips),
+        thread_(StartThread([this] { Run(); })) {}
+  // Waits for a call that is under way: Abort() on the client ends it.
+  ~KeepAliveThread() {
+    stop_.Set();
+    thread_.join();
+  }
+
+  // The coordinator has answered a heartbeat. Thread-safe.
+  void OnAnswer() { last_answer_.store(clock_.Now(), std::memory_order_relaxed); }
+
+ private:
+  static constexpr Duration kMeasure = std::chrono::seconds(10);
+
+  void Run() {
+    Time due = clock_.Now() + silence_, measure = due;
+    while (!stop_.Await(std::max(due - clock_.Now(), Duration::zero()))) {
+      if (const Time next = last_answer_.load(std::memory_order_relaxed) + silence_;
+          clock_.Now() < std::min(next, measure)) {
+        due = std::min(next, measure);
+        continue;
+      }
+      const Time sent = clock_.Now();
+      const auto reply = client_->Call(
+          protocol::KeepAlive{
+              .node = node_, .progress = progress_->kernels(), .round_trip = round_trips_.least()},
+          silence_);
+      if (reply.ok()) {
+        OnAnswer();
+        round_trips_.Add(clock_.Now() - sent);
+        if (round_trips_.added() >= topology::RoundTrips::kLast) measure = clock_.Now() + kMeasure;
+      }
+      due = clock_.Now() + silence_;
+    }
+  }
+
+  const std::shared_ptr<control::ControlClient> client_;
+  const std::shared_ptr<const engine::Progress> progress_;
+  const NodeId node_;
+  const Duration silence_;
+  const MonotonicClock clock_;
+  std::atomic<Time> last_answer_;  // to a heartbeat or a keep-alive
+  topology::RoundTrips round_trips_;
+  StopEvent stop_;
+  std::thread thread_;
+};
+
 CoordinatorClient::CoordinatorClient(net::Loop& loop, CoordinatorClientOptions options,
                                      std::shared_ptr<const engine::Progress> progress)
     : loop_(loop),
@@ -33,10 +95,6 @@ CoordinatorClient::CoordinatorClient(net::Loop& loop, CoordinatorClientOptions o
 CoordinatorClient::~CoordinatorClient() {
   *alive_ = false;
   client_->Abort();
-}
-
-Result<protocol::JoinReply> CoordinatorClient::Join(const protocol::JoinRequest& request) {
-  return JoinUntil(request, loop_.Now() + options_.join_deadline, nullptr);
 }
 
 Result<protocol::JoinReply> CoordinatorClient::JoinAgain(const protocol::JoinRequest& request,
@@ -106,11 +164,7 @@ Result<protocol::JoinReply> CoordinatorClient::JoinUntil(protocol::JoinRequest r
         client_->AbortUnsent(false);
       }
       call_deadline_ = std::clamp(join->heartbeat_timeout / kCallsInSilence, kShortestCall, kMaxCall);
-      keep_alive_.emplace(client_, KeepAliveThread::Options{.node = join->node,
-                                                            .silence = call_deadline_,
-                                                            .call_deadline = call_deadline_,
-                                                            .progress = progress_,
-                                                            .round_trips = round_trips});
+      keep_alive_ = std::make_unique<KeepAliveThread>(*this, join->node, round_trips);
       return std::move(*join);
     }
     if (JoinAborted()) return Status(Code::kAborted, kToldToLeave);
@@ -134,17 +188,13 @@ void CoordinatorClient::Send(protocol::ControlRequest request,
       --calls_;
       if (reply.ok()) {
         failing_since_.reset();
-        if (keep_alive_) keep_alive_->OnAnswer();
+        if (keep_alive_ != nullptr) keep_alive_->OnAnswer();
       } else if (!failing_since_) {
         failing_since_ = sent;
       }
       done(std::move(reply));
     });
   });
-}
-
-bool CoordinatorClient::lost() const {
-  return failing_since_ && loop_.Now() - *failing_since_ > options_.silence_limit;
 }
 
 }  // namespace leat::roles

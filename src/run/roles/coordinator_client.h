@@ -1,5 +1,6 @@
 // A role's connection to the coordinator. Calls run on a background thread, so they never block the loop. A
-// second thread keeps the role in the job while the loop is busy (keep_alive.h).
+// second thread keeps the role in the job while the loop is busy: during a long batch, while files are
+// opened, while parameters are initialized.
 #pragma once
 
 #include <functional>
@@ -8,13 +9,13 @@
 #include <optional>
 #include <string>
 
+#include "base/clock.h"
 #include "compute/engine/run/progress.h"
 #include "net/loop.h"
 #include "net/rpc/client.h"
 #include "net/tls/tls_identity.h"
 #include "protocol/succession/promises.h"
 #include "run/roles/background_thread.h"
-#include "run/roles/keep_alive.h"
 #include "show/prometheus/role_metrics.h"
 
 namespace leat::roles {
@@ -26,7 +27,7 @@ struct CoordinatorClientOptions {
   std::shared_ptr<net::TlsIdentity> tls = nullptr;  // null: no TLS, here and between members
   std::string data;  // where this host has copies of the job's files; empty: where the job says
   // Where a role keeps files for a while, if this host does not see the job's directory or lacks the model's
-  // files; the scratch directory of shards/scratch.h. Empty: $TMPDIR.
+  // files; the directory Scratch (role.h) is made there. Empty: $TMPDIR.
   std::string scratch;
   topology::HostPlace place = {};                           // where this process is
   std::shared_ptr<observe::RoleMetrics> metrics = nullptr;  // the role's metrics; null: it shows none
@@ -49,7 +50,9 @@ class CoordinatorClient {
   // Joins the job; keep-alives begin. Blocks, and retries until the deadlines while the coordinator is
   // unreachable or cannot take the role yet (kUnavailable). The error names the address. kAborted: the job is
   // over, or AbortJoin was called.
-  Result<protocol::JoinReply> Join(const protocol::JoinRequest& request);
+  Result<protocol::JoinReply> Join(const protocol::JoinRequest& request) {
+    return JoinUntil(request, loop_.Now() + options_.join_deadline, nullptr);
+  }
   // As Join, of a server or worker that was evicted: until a coordinator answers, it votes as the node that
   // it was (protocol/succession/promises.h). Its deadline is silence_limit, if that is longer.
   Result<protocol::JoinReply> JoinAgain(const protocol::JoinRequest& request, Duration call_deadline,
@@ -71,9 +74,10 @@ class CoordinatorClient {
   // The address at which it was reached last.
   std::string address() const { return client_->address(); }
   // True if requests have failed for longer than silence_limit, without an answer in between.
-  bool lost() const;
+  bool lost() const { return failing_since_ && loop_.Now() - *failing_since_ > options_.silence_limit; }
 
  private:
+  class KeepAliveThread;
   Result<protocol::JoinReply> JoinUntil(protocol::JoinRequest request, Time until,
                                         protocol::Promises* former);
   bool Vote(protocol::Role role, protocol::Promises* former);
@@ -89,7 +93,7 @@ class CoordinatorClient {
   enum class Joining { kOpen, kJoined, kAborted } joining_ = Joining::kOpen;
   size_t calls_ = 0;  // without an answer
   std::optional<Time> failing_since_;
-  std::optional<KeepAliveThread> keep_alive_;  // once joined
+  std::unique_ptr<KeepAliveThread> keep_alive_;  // once joined
   BackgroundThread background_;
 };
 

@@ -1,17 +1,13 @@
-#include "run/roles/coordinator_role.h"
+#include "run/roles/start/coordinator_options.h"
 
 #include <algorithm>
 #include <chrono>
-#include <functional>
 #include <optional>
-#include <span>
 #include <utility>
 #include <variant>
 
 #include "base/log.h"
 #include "base/metrics/metrics.h"
-#include "base/path/paths.h"
-#include "job/input/input_files.h"
 #include "net/address.h"
 #include "net/loop.h"
 #include "net/rpc/server.h"
@@ -21,13 +17,8 @@
 #include "run/roles/background_thread.h"
 #include "run/roles/checkpoints/job_checkpoints.h"
 #include "run/roles/commit/commit_queue.h"
-#include "run/roles/commit/open_calls.h"
-#include "run/roles/commit/stalled_replies.h"
-#include "run/roles/commit/write_ahead.h"
-#include "run/roles/faults/kill_point.h"
-#include "run/roles/input/resumed_stream.h"
-#include "run/roles/input/stream_watch.h"
-#include "run/roles/standby/election.h"
+#include "run/roles/input/coordinator_streams.h"
+#include "run/roles/role.h"
 #include "run/roles/standby/journal_shipper.h"
 #include "run/roles/start/job_start.h"
 #include "run/roles/status/job_reports.h"
@@ -106,8 +97,7 @@ class CoordinatorRole {
   OpenCalls calls_{store_.term()};
   StalledReplies stalled_;
   std::optional<JournalShipper> shipper_;  // once the service of checkpoints has an address
-  LaterTermWatch later_term_;
-  uint64_t deciding_call_ = 0;  // the last one by which a move may be made
+  uint64_t deciding_call_ = 0;             // the last one by which a move may be made
   Time last_status_{0};
   std::optional<Time> over_since_;  // the machine has ended
   Status failure_;                  // why the job was ended
@@ -152,21 +142,19 @@ CoordinatorRole::CoordinatorRole(const CoordinatorOptions& options, StartedJob& 
           },
           [this](const Status& why) { OnReplaced(why); },
           {.on_written = [this](auto records) { return shipper_->OnWritten(records); },
-           .agreed = [this] { return shipper_->agreed(); }}),
-      later_term_(loop_, others_, options, started.shipping.config.coordinator, store_.term(),
-                  [this](const Status& why) { OnReplaced(why); }) {}
+           .agreed = [this] { return shipper_->agreed(); }}) {}
 
 Status CoordinatorRole::Run() {
-  auto server = control::ControlServer::Start(
-      options_.listen, options_.token,
-      [this](protocol::ControlRequest request, Answer answer) {
-        loop_.Post([this, request = std::move(request), answer = std::move(answer)]() mutable {
-          OnRequest(std::move(request), std::move(answer));
-        });
-      },
-      control::ControlServer::Limits(), options_.tls);
-  if (!server.ok()) return server.status();
-  LEAT_RETURN_IF_ERROR(Announce((*server)->address()));
+  LEAT_ASSIGN_OR_RETURN(const auto server, control::ControlServer::Start(
+                                               options_.listen, options_.token,
+                                               [this](protocol::ControlRequest request, Answer answer) {
+                                                 loop_.Post([this, request = std::move(request),
+                                                             answer = std::move(answer)]() mutable {
+                                                   OnRequest(std::move(request), std::move(answer));
+                                                 });
+                                               },
+                                               control::ControlServer::Limits(), options_.tls));
+  LEAT_RETURN_IF_ERROR(Announce(server->address()));
   launcher::SignalWatch signals([this](int) {
     loop_.Post(
         [this] { OnRequest(protocol::AdminRequest{protocol::AdminRequest::Kind::kStop}, [](auto) {}); });
@@ -180,12 +168,11 @@ Status CoordinatorRole::Run() {
   }
   // An elected coordinator says nothing of its journal before a majority of the members knows it.
   if (!shipper_->founded()) Commit({protocol::ConfirmTerm{}});
-  reports_.observers().StartHistory();
   stream_.Start();
   OnTimer();
-  reports_.observers().StartMetrics([this] { return Show(loop_.Now()); });
+  reports_.StartMetrics([this] { return Show(loop_.Now()); });
   loop_.Run();
-  reports_.observers().StopMetrics();
+  reports_.StopMetrics();
   checkpoints_.Abort();
   for (const auto& client : started_.streams.clients) client->Abort();
   // The directory is another coordinator's.
@@ -199,7 +186,7 @@ Status CoordinatorRole::Announce(const std::string& listening) {
   LEAT_RETURN_IF_ERROR(checkpoints_.StartService(options_, restored_));
   protocol::JoinReply joined;
   checkpoints_.service().Fill(&joined);
-  shipper_.emplace(loop_, background_, store_, queue_,
+  shipper_.emplace(work_, background_, others_, store_, queue_, options_,
                    JournalShipper::Options{.begin = started_.shipping,
                                            .checkpoint = restored_ ? restored_->id : 0,
                                            .transfers = joined.transfers,
@@ -280,7 +267,7 @@ void CoordinatorRole::AnswerStalled(uint64_t call, const protocol::ControlReques
 
 void CoordinatorRole::OnTimer() {
   const Time now = loop_.Now();
-  reports_.observers().OnTurn(now);
+  reports_.OnTurn(now);
   shipper_->OnTimer();
   // The members are gone, so nobody can be told that a standby is, too.
   if (machine_.next_timer() == Time::max()) {
@@ -288,7 +275,6 @@ void CoordinatorRole::OnTimer() {
     if (now - *over_since_ > kEndWait) queue_.Abandon();
   }
   if (work_.ended()) return;
-  later_term_.OnTimer(loop_.Now(), !queue_.Stalled().ok() && !shipper_->WaitsFor().empty());
   if (machine_.next_timer() <= now) Commit(machine_.OnTimer(now));
   // Half an interval early is as good, so that both timers run at once.
   if (now - last_status_ >= kStatusInterval / 2) OnStatusDue(now);
@@ -311,7 +297,7 @@ void CoordinatorRole::OnStatusDue(Time now) {
   if (options_.metrics != nullptr) options_.metrics->NeedsWorkers(scaling_.needs_workers());
   stream_.OnView(status.view);
   stalled_.OnView(status.view);
-  later_term_.OnView(status.view);
+  shipper_->OnView(status.view);
   checkpoints_.MeasureSaving(status);
   reports_.OnStatus(now, status);
 }

@@ -12,8 +12,8 @@
 #include "compute/kernels/reference/reference.h"
 #include "run/launcher/signals.h"
 #include "run/launcher/testing.h"
-#include "run/roles/coordinator_role.h"
 #include "run/roles/role.h"
+#include "run/roles/start/coordinator_options.h"
 
 namespace leat::roles {
 namespace {

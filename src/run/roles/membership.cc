@@ -1,12 +1,8 @@
 #include "run/roles/membership.h"
 
-#include <algorithm>
-#include <utility>
 #include <variant>
 
 #include "base/log.h"
-#include "run/roles/feed/job_feeds.h"
-#include "run/roles/role.h"
 
 namespace leat::roles {
 
@@ -26,14 +22,6 @@ Time MembershipSchedule::HeartbeatDue(bool urgent, bool quiet, bool steady) cons
     return urgent ? earliest_heartbeat_ : last_sent_ + interval_;
   }
   return urgent ? earliest_urgent_ : earliest_heartbeat_;
-}
-
-void MembershipSchedule::OnTimer(Time now) {
-  earliest_timer_ = now + kTimerGap;
-}
-
-Time MembershipSchedule::TimerDue(Time next) const {
-  return std::max(next, earliest_timer_);
 }
 
 namespace {
@@ -57,26 +45,20 @@ Membership::Membership(net::Loop& loop, CoordinatorClientOptions options, protoc
                        FormerNode former)
     : loop_(loop),
       role_(role),
-      data_(options.data),
-      place_(options.place),
-      metrics_(options.metrics),
-      client_(loop, options, progress_),
-      recording_(options),
+      options_(std::move(options)),
+      metrics_(options_.metrics.get()),
+      client_(loop, options_, progress_),
+      recording_(options_),
       former_(std::move(former)),
-      files_(former_.files != nullptr ? former_.files : MakeModelFiles(options)),
+      files_(former_.files != nullptr ? former_.files : MakeModelFiles(options_)),
       promises_(former_.promises),
       job_hash_(former_.job_hash) {
   client_.AddAddresses(former_.coordinators);
   if (metrics_ != nullptr) metrics_->NotReady("it has not joined the job");
 }
 
-Membership::~Membership() {
-  loop_.Cancel(timer_);
-  loop_.Cancel(turn_timer_);
-}
-
 Result<job::Job> Membership::Join(const std::string& address, bool standby) {
-  auto request = MakeJoinRequest(role_, address, place_, former_.process, client_.address());
+  auto request = MakeJoinRequest(role_, address, options_.place, former_.process, client_.address());
   request.job_hash = job_hash_;
   request.standby = standby;
   if (role_ != protocol::Role::kServe) {
@@ -85,16 +67,16 @@ Result<job::Job> Membership::Join(const std::string& address, bool standby) {
       loop_.Post([this] { OnSignal(); });
     });
   }
-  auto joined = promises_.node() == NodeId() ? client_.Join(request)
-                                             : client_.JoinAgain(request, former_.call_deadline, &promises_);
-  if (!joined.ok()) return joined.status();
-  joined_ = std::move(*joined);
+  const bool again = promises_.node() != NodeId();
+  LEAT_ASSIGN_OR_RETURN(
+      joined_, again ? client_.JoinAgain(request, former_.call_deadline, &promises_) : client_.Join(request));
   promises_.OnJoined(joined_.node, joined_.term);
   spdlog::info("{} {} joined as node {}", standby ? "standby" : protocol::Name(role_), joined_.index,
                joined_.node.value);
   if (metrics_ != nullptr) spdlog::info("metrics at {}", metrics_->address());
-  LEAT_ASSIGN_OR_RETURN(const auto copies, files_->Find(job::Job::AssetsIn(joined_.job, "job", data_)));
-  job::Job job = job::Job::FromResolved(joined_.job, "job", data_, copies);
+  LEAT_ASSIGN_OR_RETURN(const auto copies,
+                        files_->Find(job::Job::AssetsIn(joined_.job, "job", options_.data)));
+  job::Job job = job::Job::FromResolved(joined_.job, "job", options_.data, copies);
   job_hash_ = job.Hash();
   return job;
 }
@@ -150,10 +132,6 @@ void Membership::OnSignal() {
 Time Membership::HeartbeatDue() const {
   return schedule_.HeartbeatDue(requested_ || callbacks_.urgent(), !requested_ && callbacks_.quiet(),
                                 callbacks_.steady());
-}
-
-Time Membership::NextDue() const {
-  return std::min(HeartbeatDue(), schedule_.TimerDue(callbacks_.next_timer()));
 }
 
 void Membership::Update() {
@@ -237,25 +215,11 @@ void Membership::SendPromise(const protocol::Candidacy& candidacy) {
   });
 }
 
-void Membership::RequestHeartbeat() {
-  requested_ = true;
-  Update();
-}
-
 void Membership::Send(protocol::ControlRequest request,
                       std::function<void(Result<protocol::ControlReply>)> done) {
   client_.Send(std::move(request), [this, done = std::move(done)](Result<protocol::ControlReply> reply) {
     if (!over_) done(std::move(reply));
   });
-}
-
-void Membership::Stop(bool evicted) {
-  evicted_ = evicted;
-  End(Status());
-}
-
-void Membership::Fail(Status why) {
-  End(std::move(why));
 }
 
 void Membership::End(Status outcome) {

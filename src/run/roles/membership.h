@@ -2,11 +2,13 @@
 // after an eviction.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compute/engine/run/progress.h"
@@ -15,8 +17,9 @@
 #include "protocol/succession/promises.h"
 #include "run/launcher/signals.h"
 #include "run/roles/coordinator_client.h"
-#include "run/roles/feed/model_files.h"
-#include "run/roles/recording/role_recording.h"
+#include "run/roles/feed/job_feeds.h"
+#include "run/roles/recording/recording.h"
+#include "run/roles/role.h"
 
 namespace leat::roles {
 
@@ -38,10 +41,10 @@ class MembershipSchedule {
   Time HeartbeatDue(bool urgent, bool quiet = false, bool steady = false) const;
 
   // Records that the state machine's timer ran.
-  void OnTimer(Time now);
+  void OnTimer(Time now) { earliest_timer_ = now + kTimerGap; }
   // `next`: when the machine wants its timer. It runs kTimerGap after its last run at the earliest, also for
   // a machine that asks for a time that has passed.
-  Time TimerDue(Time next) const;
+  Time TimerDue(Time next) const { return std::max(next, earliest_timer_); }
 
   static constexpr Duration kTimerGap = std::chrono::milliseconds(10);
   static constexpr Duration kQuietAfter = std::chrono::seconds(1);
@@ -93,7 +96,10 @@ class Membership {
 
   // The loop outlives it.
   Membership(net::Loop& loop, CoordinatorClientOptions options, protocol::Role role, FormerNode former = {});
-  ~Membership();
+  ~Membership() {
+    loop_.Cancel(timer_);
+    loop_.Cancel(turn_timer_);
+  }
 
   // Blocks until the coordinator answers, or the join deadline, and then until this host has the model's
   // files. `address`: of the data plane. `standby`: of a worker. From here to the end of Run, SIGINT and
@@ -126,17 +132,23 @@ class Membership {
   // heartbeat if it is due.
   void Update();
   // Makes the next heartbeat urgent, regardless of the role's callback.
-  void RequestHeartbeat();
+  void RequestHeartbeat() {
+    requested_ = true;
+    Update();
+  }
   // Sends another request than a heartbeat, after those that are under way; call it after Join. `done` is not
   // called once the membership is over. A failed call is not repeated.
   void Send(protocol::ControlRequest request, std::function<void(Result<protocol::ControlReply>)> done);
-  void Stop(bool evicted);
-  void Fail(Status why);
+  void Stop(bool evicted) {
+    evicted_ = evicted;
+    End(Status());
+  }
+  void Fail(Status why) { End(std::move(why)); }
   bool over() const { return over_; }
   bool evicted() const { return evicted_; }
 
  private:
-  Time NextDue() const;
+  Time NextDue() const { return std::min(HeartbeatDue(), schedule_.TimerDue(callbacks_.next_timer())); }
   Time HeartbeatDue() const;
   void OnDue();
   void SetTimer(Time due);
@@ -150,9 +162,8 @@ class Membership {
 
   net::Loop& loop_;
   const protocol::Role role_;
-  const std::string data_;
-  const topology::HostPlace place_;
-  const std::shared_ptr<observe::RoleMetrics> metrics_;  // may be null
+  const CoordinatorClientOptions options_;
+  observe::RoleMetrics* const metrics_;  // null: it shows none
   const std::shared_ptr<engine::Progress> progress_ = std::make_shared<engine::Progress>();
   CoordinatorClient client_;
   RoleRecording recording_;
@@ -179,5 +190,12 @@ class Membership {
 // (it was paused for too long, say) joins again as a new one, with a new loop.
 Status RejoinWhileEvicted(const CoordinatorClientOptions& options, protocol::Role role,
                           const std::function<Status(net::Loop&, Membership&)>& run_once);
+// The same for a role with options, which `run_once` gets, too.
+inline Status RejoinWhileEvicted(const RoleOptions& options, protocol::Role role,
+                                 Status (*run_once)(net::Loop&, Membership&, const RoleOptions&)) {
+  return RejoinWhileEvicted(options.coordinator_client, role, [&](net::Loop& loop, Membership& membership) {
+    return run_once(loop, membership, options);
+  });
+}
 
 }  // namespace leat::roles

@@ -1,20 +1,25 @@
 #include "run/roles/role.h"
 
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <random>
 #include <thread>
-#include <utility>
 
 #include "base/metrics/metrics.h"
-#include "job/job.h"
 #include "net/address.h"
 #include "net/frames/messages.h"
+#include "net/security/private_file.h"
 #include "net/transports.h"
 #include "run/roles/membership.h"
 #include "run/roles/shards/shard_files.h"
+#include "storage/checkpoint/file.h"
 #include "train/collective/mpi.h"
 
 namespace leat::roles {
@@ -79,6 +84,10 @@ protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& ad
   return request;
 }
 
+std::string AddressOf(const std::string& service, const std::string& reached) {
+  return service.starts_with(':') ? std::string(net::HostOf(reached)) + service : service;
+}
+
 bool NoAnswer(const Status& status) {
   return status.code() == Code::kUnavailable || status.code() == Code::kDeadlineExceeded;
 }
@@ -96,6 +105,37 @@ void DelayBatch(const job::DebugSpec& debug, uint64_t batches) {
 double OwnCpuSeconds() {
   const auto seconds = metrics::CpuSeconds();
   return seconds.ok() ? *seconds : 0;
+}
+
+Result<std::unique_ptr<Scratch>> Scratch::Make(const std::string& parent) {
+  constexpr const char* kPrefix = "leat-scratch-";
+  if (mkdir(parent.c_str(), 0700) != 0 && errno != EEXIST)
+    return checkpoint::SystemError(parent, "make directory", errno);
+  net::RemoveLeftFolders(parent, kPrefix);
+  constexpr int kAttempts = 100;
+  for (int i = 0; i < kAttempts; ++i) {
+    const std::string path = parent + "/" + kPrefix + net::RandomHex(8);
+    if (mkdir(path.c_str(), 0700) != 0) return checkpoint::SystemError(path, "make directory", errno);
+    if (auto lock = net::LockFolder(path); lock.ok())
+      return std::unique_ptr<Scratch>(new Scratch(path, std::move(lock)));
+  }
+  return Status(Code::kInternal, parent + ": a directory made in it cannot be locked");
+}
+
+Result<std::string> ScratchParent(const std::string& given, const std::string& why) {
+  if (!given.empty()) return given;
+  const char* temporary = std::getenv("TMPDIR");
+  if (temporary != nullptr && *temporary != '\0') return std::string(temporary);
+  return Status(Code::kInvalidArgument, why + ": set --scratch DIR or TMPDIR");
+}
+
+void KillPoint::Die() const {
+  const std::string path = directory_ + "/died";
+  const int fd = open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+  if (fd < 0) return;
+  close(fd);
+  kill(getpid(), SIGKILL);
+  for (;;) pause();
 }
 
 }  // namespace leat::roles

@@ -2,13 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/status.h"
 #include "compute/engine/plan.h"
 #include "job/job.h"
+#include "net/same_host/same_host_peer.h"
 #include "net/transport.h"
 #include "protocol/messages_control.h"
 #include "run/roles/coordinator_client.h"
@@ -27,7 +30,7 @@ struct RoleOptions {
   net::TransportOptions transport;
   engine::PlanOptions plan;  // the kernels that workers compute with
   // How long a worker retries a stream whose events are missing or damaged before it fails. It waits longer
-  // for other errors (input/input_errors.h).
+  // for other errors (InputErrors).
   Duration read_timeout = std::chrono::seconds(5);
   bool standby = false;             // worker: it gets no work until it takes the place of another
   std::optional<double> rate = {};  // bots: events per second; none: the job's
@@ -82,6 +85,9 @@ protocol::JoinRequest MakeJoinRequest(protocol::Role role, const std::string& ad
                                       const topology::HostPlace& place, uint64_t process,
                                       const std::string& coordinator);
 
+// The address of a service in a process that was reached at `reached`; one that is a port only, ":7000", is
+// on its host.
+std::string AddressOf(const std::string& service, const std::string& reached);
 // A call was not answered, and another attempt may succeed.
 bool NoAnswer(const Status& status);
 
@@ -93,5 +99,50 @@ void DelayBatch(const job::DebugSpec& debug, uint64_t batches);
 
 // CPU time that this process has used so far.
 double OwnCpuSeconds();
+
+// A private directory for temporary files of one process, removed with everything in it by the destructor;
+// after a crash, by the next process of this user that makes one in the same place.
+class Scratch {
+ public:
+  // Makes `<parent>/leat-scratch-<random>`, which only its owner can read (0700), and `parent` if it does not
+  // exist. Errors name the directory.
+  static Result<std::unique_ptr<Scratch>> Make(const std::string& parent);
+  ~Scratch() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+
+  const std::string& path() const { return path_; }
+
+ private:
+  Scratch(std::string path, net::Descriptor lock) : path_(std::move(path)), lock_(std::move(lock)) {}
+  const std::string path_;
+  const net::Descriptor lock_;
+};
+
+// The parent of a role's scratch directory: `given`, or $TMPDIR. Otherwise kInvalidArgument: `why` there has
+// to be one, and what to set.
+Result<std::string> ScratchParent(const std::string& given, const std::string& why);
+
+// Kills this process at a point that its job names (debug: die_at), for tests. Not thread-safe.
+class KillPoint {
+ public:
+  // `directory`: of the job. The process that dies leaves a file there, so that no other one does. Where it
+  // cannot be written, nothing happens.
+  KillPoint(const job::DebugSpec& debug, std::string directory)
+      : debug_(debug), directory_(std::move(directory)) {}
+
+  // Does not return if this process is the one.
+  void Pass(job::DiePoint point) {
+    if (point == debug_.die_at && ++passed_ >= debug_.die_after) Die();
+  }
+
+ private:
+  void Die() const;
+
+  const job::DebugSpec debug_;
+  const std::string directory_;
+  uint32_t passed_ = 0;
+};
 
 }  // namespace leat::roles

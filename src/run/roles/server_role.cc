@@ -17,7 +17,6 @@
 #include "net/frames/frame.h"
 #include "net/same_host/shared_memory.h"
 #include "run/roles/background_thread.h"
-#include "run/roles/faults/kill_point.h"
 #include "run/roles/membership.h"
 #include "run/roles/role.h"
 #include "run/roles/shards/saved_slices.h"
@@ -92,22 +91,12 @@ class ServerRole {
   using Point = ps::ServerShell::Point;
 
   void PassPoint(Point point) {
-    switch (point) {
-      case Point::kApplied:
-        return kill_point_.Pass(job::DiePoint::kApply);
-      case Point::kMoveOrdered:
-        return kill_point_.Pass(job::DiePoint::kMoveOrdered);
-      case Point::kMoveFrozen:
-        return kill_point_.Pass(job::DiePoint::kMoveFrozen);
-      case Point::kMoveArrived:
-        return kill_point_.Pass(job::DiePoint::kMoveArrived);
-      case Point::kForwarded:
-        return kill_point_.Pass(job::DiePoint::kForwarded);
-      case Point::kTaken:
-        return kill_point_.Pass(job::DiePoint::kTaken);
-      case Point::kAcknowledged:
-        return kill_point_.Pass(job::DiePoint::kAcknowledged);
-    }
+    using job::DiePoint;
+    // In the order of Point.
+    constexpr DiePoint kDiePoints[] = {DiePoint::kApply,       DiePoint::kMoveOrdered, DiePoint::kMoveFrozen,
+                                       DiePoint::kMoveArrived, DiePoint::kForwarded,   DiePoint::kTaken,
+                                       DiePoint::kAcknowledged};
+    kill_point_.Pass(kDiePoints[static_cast<size_t>(point)]);
   }
 
   protocol::ServerHeartbeat MakeHeartbeat() {
@@ -243,15 +232,15 @@ Status RunServerOnce(net::Loop& loop, Membership& membership, const RoleOptions&
   // come: whoever connects in between waits in the kernel's queue.
   const auto transport = MakeTransport(loop, options, wire::ServerPort());
   std::unique_ptr<ps::ServerShell> shell;
-  auto reserved = transport->Listen(options.listen, [&shell](std::unique_ptr<net::Connection> connection) {
-    return shell->Adopt(std::move(connection));
-  });
-  if (!reserved.ok()) return reserved.status();
+  LEAT_ASSIGN_OR_RETURN(
+      auto reserved, transport->Listen(options.listen, [&shell](std::unique_ptr<net::Connection> connection) {
+        return shell->Adopt(std::move(connection));
+      }));
   LEAT_ASSIGN_OR_RETURN(const std::string address,
-                        net::AdvertisedAddress(options.advertise, (*reserved)->address()));
+                        net::AdvertisedAddress(options.advertise, reserved->address()));
   const auto job = membership.Join(address);
   if (!job.ok()) return Membership::JoinError(job.status());
-  spdlog::info("serving on {}, known to others as {}", (*reserved)->address(), address);
+  spdlog::info("serving on {}, known to others as {}", reserved->address(), address);
   transport->TrustNetwork(job->trusted_network);
   LEAT_ASSIGN_OR_RETURN(auto files, MakeShardFiles(membership, *job, options));
   if (job->debug.init > Duration{0}) std::this_thread::sleep_for(job->debug.init);
@@ -271,7 +260,7 @@ Status RunServerOnce(net::Loop& loop, Membership& membership, const RoleOptions&
   shell = std::make_unique<ps::ServerShell>(loop, std::move(config));
   shell->SendMovesBy(*transport, [&membership] { membership.Update(); });
   const Status outcome = ServerRole(loop, membership, *shell, *job, std::move(files), saved, memory).Run();
-  reserved->reset();
+  reserved.reset();
   shell.reset();
   net::Linger(loop, *transport, kLinger);
   return outcome;
@@ -280,10 +269,7 @@ Status RunServerOnce(net::Loop& loop, Membership& membership, const RoleOptions&
 }  // namespace
 
 Status RunServer(const RoleOptions& options) {
-  return RejoinWhileEvicted(options.coordinator_client, protocol::Role::kServer,
-                            [&options](net::Loop& loop, Membership& membership) {
-                              return RunServerOnce(loop, membership, options);
-                            });
+  return RejoinWhileEvicted(options, protocol::Role::kServer, RunServerOnce);
 }
 
 }  // namespace leat::roles

@@ -5,9 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <climits>
-#include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <random>
 #include <utility>
@@ -35,12 +34,10 @@ std::optional<int> DescriptorIn(std::string_view path) {
 
 // The target of the link `path`, followed once; none: it is no link.
 std::optional<std::string> LinkOf(const std::string& path) {
-  char buffer[PATH_MAX];
-  const ssize_t size = readlink(path.c_str(), buffer, sizeof(buffer));
-  if (size < 0) return std::nullopt;
-  std::string to(buffer, static_cast<size_t>(size));
-  const size_t slash = path.rfind('/');
-  return to.starts_with('/') || slash == std::string::npos ? to : path.substr(0, slash + 1) + to;
+  std::error_code error;
+  const std::filesystem::path to = std::filesystem::read_symlink(path, error);
+  if (error) return std::nullopt;
+  return (std::filesystem::path(path).parent_path() / to).string();
 }
 
 }  // namespace
@@ -134,11 +131,6 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
       holds_(other.holds_),
       standard_output_(other.standard_output_),
       fd_(std::exchange(other.fd_, -1)) {}
-
-OutputFile::~OutputFile() {
-  if (fd_ >= 0) close(fd_);
-  if (!temporary_.empty()) unlink(temporary_.c_str());
-}
 
 Status OutputFile::Write(std::string_view text) {
   if (holds_) {

@@ -20,7 +20,10 @@ class OutputFile {
   static Result<OutputFile> Open(const std::string& path);
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
-  ~OutputFile();  // without Close, a regular file stays as it was
+  ~OutputFile() {  // without Close, a regular file stays as it was
+    if (fd_ >= 0) close(fd_);
+    if (!temporary_.empty()) unlink(temporary_.c_str());
+  }
 
   Status Write(std::string_view text);
   Status Close();

@@ -1,4 +1,4 @@
-#include "run/roles/autoscale/scale_hook.h"
+#include "run/roles/autoscale/scaling.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <variant>
 
 #include "base/log.h"
 #include "net/address.h"
@@ -230,28 +229,21 @@ Status JobCheckpoints::SetAside(const protocol::VerifyCheckpoint& action, const 
 
 void JobCheckpoints::End(const protocol::JobEnded& ended, std::function<bool()> agreed,
                          std::function<void(const Status& unpinned)> done) {
-  std::vector<BackgroundThread*> threads = {&bucket_thread_, &parts_.background, &files_thread_};
-  if (bucket_ == nullptr) threads.erase(threads.begin());
-  EndAfter(std::move(threads), ended, agreed, done);
-}
-
-// After the work of these threads, one after the other: the first ones have work for the others.
-void JobCheckpoints::EndAfter(std::vector<BackgroundThread*> threads, const protocol::JobEnded& ended,
-                              const std::function<bool()>& agreed, const OnDone& done) {
-  if (threads.empty()) {
+  const auto nothing = [] { return true; };
+  const auto end = [this, ended, agreed, done](bool) {
     parts_.work.Post(
         parts_.background,
         [this, told = agreed(), finished = ended.finished, left = ended.left] {
           return EndInDirectory(told, finished, left);
         },
         done);
-    return;
-  }
-  BackgroundThread& first = *threads.front();
-  threads.erase(threads.begin());
-  parts_.work.Post(
-      first, [] { return true; },
-      [this, threads, ended, agreed, done](bool) { EndAfter(threads, ended, agreed, done); });
+  };
+  // The threads one after the other: the first ones have work for the others.
+  const auto end_files = [this, nothing, end](bool) { parts_.work.Post(files_thread_, nothing, end); };
+  const auto end_journal = [this, nothing, end_files](bool) {
+    parts_.work.Post(parts_.background, nothing, end_files);
+  };
+  bucket_ == nullptr ? end_journal(true) : parts_.work.Post(bucket_thread_, nothing, end_journal);
 }
 
 Status JobCheckpoints::EndInDirectory(bool agreed, bool finished, const protocol::MembersLeft& left) {
@@ -261,10 +253,6 @@ Status JobCheckpoints::EndInDirectory(bool agreed, bool finished, const protocol
     spdlog::warn("standbys may not learn that the job is over: {}", over.ToString());
   // A job that was trained to its end needs no event any more; a stopped one can be resumed.
   return finished ? parts_.started.streams.for_background().Unpin(job_.PinOwner()) : Status();
-}
-
-void JobCheckpoints::Abort() {
-  if (bucket_ != nullptr) bucket_->store().Abort();
 }
 
 void JobCheckpoints::MeasureSaving(const protocol::CoordinatorStatus& status) {
@@ -278,10 +266,6 @@ void JobCheckpoints::MeasureSaving(const protocol::CoordinatorStatus& status) {
         measures_saving_ = false;
         if (id == saving_) saved_bytes_ = bytes;
       });
-}
-
-void JobCheckpoints::FillSaved(protocol::CoordinatorStatus* status) const {
-  if (status->saving && status->saving->id == saving_) status->saving->bytes = saved_bytes_;
 }
 
 }  // namespace leat::roles

@@ -21,9 +21,9 @@
 #include "job/job.h"
 #include "protocol/coordinator/coordinator.h"
 #include "run/roles/background_thread.h"
-#include "run/roles/faults/kill_point.h"
-#include "run/roles/input/stream_watch.h"
-#include "run/roles/shards/shard_service.h"
+#include "run/roles/input/coordinator_streams.h"
+#include "run/roles/role.h"
+#include "run/roles/shards/shard_files.h"
 #include "run/roles/start/coordinator_options.h"
 #include "run/roles/start/job_start.h"
 #include "storage/checkpoint/bucket/bucket.h"
@@ -67,11 +67,15 @@ class JobCheckpoints {
   void End(const protocol::JobEnded& ended, std::function<bool()> agreed,
            std::function<void(const Status& unpinned)> done);
   // Gives up calls to the bucket that are under way.
-  void Abort();
+  void Abort() {
+    if (bucket_ != nullptr) bucket_->store().Abort();
+  }
 
   // Measures how much has been written of the checkpoint that is being made.
   void MeasureSaving(const protocol::CoordinatorStatus& status);
-  void FillSaved(protocol::CoordinatorStatus* status) const;
+  void FillSaved(protocol::CoordinatorStatus* status) const {
+    if (status->saving && status->saving->id == saving_) status->saving->bytes = saved_bytes_;
+  }
 
  private:
   struct Verified {
@@ -85,8 +89,6 @@ class JobCheckpoints {
   void CommitWithBucket(const protocol::Manifest& manifest, const std::string& directory, const OnDone& done);
   void OnComplete(const protocol::Manifest& manifest);
   void Remove(uint64_t id);
-  void EndAfter(std::vector<BackgroundThread*> threads, const protocol::JobEnded& ended,
-                const std::function<bool()>& agreed, const OnDone& done);
 
   // ---- on background threads
   Status Commit(const protocol::Manifest& manifest, const std::string& directory);

@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
-#include <variant>
 
 #include "base/log.h"
 
 namespace leat::roles {
-
 namespace {
 
 // Tells a member to do something, other than to end.
@@ -31,10 +28,6 @@ CommitQueue::CommitQueue(net::Loop& loop, BackgroundThread& background, Write wr
       on_replaced_(std::move(on_replaced)),
       agreement_(std::move(agreement)) {}
 
-CommitQueue::~CommitQueue() {
-  *alive_ = false;
-}
-
 void CommitQueue::Push(protocol::CoordinatorActions actions) {
   if (actions.empty()) return;
   Batch batch;
@@ -51,10 +44,6 @@ void CommitQueue::Push(protocol::CoordinatorActions actions) {
   if (batch.records.empty() && batch.actions.empty() && !batches_.empty()) return;
   batches_.push_back(std::move(batch));
   Advance();
-}
-
-bool CommitQueue::Agreed(const Batch& batch) const {
-  return abandoned_ || agreement_.agreed == nullptr || batch.position <= agreement_.agreed();
 }
 
 void CommitQueue::Advance() {
@@ -146,6 +135,75 @@ void CommitQueue::Abandon() {
     std::erase_if(batch.actions, TellsMember);
   }
   Advance();
+}
+
+Status WriteAhead(stream::Source& source, checkpoint::Store& store,
+                  std::span<const protocol::JournalRecord> records) {
+  std::map<uint32_t, uint64_t> ends;  // by partition
+  const auto add = [&ends](uint32_t partition, uint64_t end) {
+    ends[partition] = std::max(ends[partition], end);
+  };
+  for (const auto& record : records) {
+    if (const auto* made = std::get_if<protocol::CutsMade>(&record)) {
+      for (const auto& cut : made->cuts) add(cut.partition, cut.end);
+    } else if (const auto* round = std::get_if<protocol::RoundMade>(&record)) {
+      for (const auto& lane : round->lanes) add(lane.cut.partition, lane.cut.end);
+    } else if (const auto* marked = std::get_if<protocol::LabelsMarked>(&record)) {
+      for (const auto& mark : marked->marks) add(marked->partition, mark.events);
+    }
+  }
+  for (const auto& [partition, end] : ends) LEAT_RETURN_IF_ERROR(source.Sync(partition, end));
+  return store.AppendJournal(records);
+}
+
+void StalledReplies::OnReply(uint64_t call, const protocol::ControlReply& reply) {
+  const auto server = calls_.extract(call);
+  if (!server) return;
+  // A member of another run is evicted, whatever its node.
+  const auto* const sent = std::get_if<protocol::ServerHeartbeatReply>(&reply);
+  if (sent == nullptr || sent->evicted) return;
+  last_[server.mapped()] = *sent;
+  last_[server.mapped()].record.reset();
+}
+
+bool StalledReplies::Strip(const protocol::ControlRequest& request, bool knows_coordinator, bool may_end,
+                           protocol::ControlReply* reply) const {
+  auto* worker = std::get_if<protocol::WorkerHeartbeatReply>(reply);
+  auto* server = std::get_if<protocol::ServerHeartbeatReply>(reply);
+  // A member is not sent away by a coordinator that may have been replaced.
+  const auto ends = [](const auto* told) { return told != nullptr && (told->evicted || told->stop); };
+  if (!may_end && (ends(worker) || ends(server))) return false;
+  if (worker != nullptr) {
+    *worker = {
+        .term = worker->term, .evicted = worker->evicted, .stop = worker->stop, .revoked = worker->revoked};
+    return true;
+  }
+  if (server != nullptr)
+    return StripServer(std::get<protocol::ServerHeartbeat>(request), knows_coordinator, server);
+  if (auto* feed = std::get_if<protocol::FeedHeartbeatReply>(reply)) {
+    feed->drain = false;
+    return true;
+  }
+  if (auto* serve = std::get_if<protocol::ServeHeartbeatReply>(reply)) {
+    serve->drain = false;
+    serve->view = {};
+    return true;
+  }
+  return std::holds_alternative<protocol::BotsHeartbeatReply>(*reply) ||
+         std::holds_alternative<protocol::JobReply>(*reply);
+}
+
+bool StalledReplies::StripServer(const protocol::ServerHeartbeat& heartbeat, bool knows_coordinator,
+                                 protocol::ServerHeartbeatReply* reply) const {
+  if (reply->evicted || reply->stop || !knows_coordinator) return true;
+  const auto last = last_.find(heartbeat.node);
+  if (last == last_.end()) return false;  // it has not been told its slices
+  *reply = last->second;
+  reply->view = {};
+  reply->checkpoint.reset();
+  // It keeps the slices that have arrived: they may be its own by now.
+  for (const protocol::MoveReport& move : heartbeat.moves) reply->incoming.push_back(move.id);
+  return true;
 }
 
 }  // namespace leat::roles

@@ -6,6 +6,8 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "base/testing.h"
 
@@ -230,5 +232,173 @@ TEST_F(AgreementTest, NoMemberIsToldWhatWasAbandoned) {
   EXPECT_THAT(executed_, ElementsAre(1));
 }
 
+using protocol::CutsMade;
+using protocol::MakeCut;
+using protocol::RoundMade;
+using ::testing::ElementsAre;
+
+// Both write down what they are asked for.
+class FakeSource final : public stream::Source {
+ public:
+  explicit FakeSource(std::vector<std::string>* calls) : calls_(calls) {}
+  Result<std::vector<stream::PartitionRange>> Ranges() override { return Status(Code::kInternal, "unused"); }
+  Status Read(uint32_t, uint64_t, uint64_t, stream::RecordBatch*) override {
+    return Status(Code::kInternal, "unused");
+  }
+  Status Sync(uint32_t partition, uint64_t end) override {
+    calls_->push_back("sync " + std::to_string(partition) + " to " + std::to_string(end));
+    return status;
+  }
+  Status status;
+
+ private:
+  std::vector<std::string>* calls_;
+};
+
+class FakeStore final : public checkpoint::Store {
+ public:
+  explicit FakeStore(std::vector<std::string>* calls) : calls_(calls) {}
+  const std::string& directory() const override { return directory_; }
+  uint64_t term() const override { return 1; }
+  Status WriteJob(const std::string&) override { return Status(); }
+  Result<std::string> ReadJob() const override { return std::string(); }
+  Result<std::vector<protocol::JournalRecord>> ReadJournal() const override {
+    return std::vector<protocol::JournalRecord>();
+  }
+  Result<protocol::RecoveredState> Restore(const std::vector<checkpoint::DamagedCheckpoint>&) const override {
+    return protocol::RecoveredState();
+  }
+  Status SetAside(uint64_t) override { return Status(); }
+  Status AppendJournal(std::span<const protocol::JournalRecord> records) override {
+    calls_->push_back("append " + std::to_string(records.size()));
+    return Status();
+  }
+  Result<protocol::CheckpointOrder> Prepare(uint64_t id, uint64_t) override {
+    return protocol::CheckpointOrder{id, ""};
+  }
+  Status Remove(uint64_t) override { return Status(); }
+  Status Commit(const protocol::Manifest&) override { return Status(); }
+  Status DropCheckpoints(uint64_t) override { return Status(); }
+  Status CompactJournal(const std::vector<protocol::Position>&) override { return Status(); }
+  Status End() override { return Status(); }
+
+ private:
+  std::string directory_;
+  std::vector<std::string>* calls_;
+};
+
+class WriteAheadTest : public ::testing::Test {
+ protected:
+  std::vector<std::string> calls_;
+  FakeSource source_{&calls_};
+  FakeStore store_{&calls_};
+};
+
+TEST_F(WriteAheadTest, TheStreamIsSyncedUpToTheCutsBeforeTheyAreJournaled) {
+  const protocol::JournalRecord records[] = {
+      CutsMade{{MakeCut({}, 1, {}, {}, 20), MakeCut({}, 0, {}, {}, 5), MakeCut({}, 1, {}, {}, 9)}},
+      RoundMade{.lanes = {{MakeCut({}, 3, {}, {}, 8), {}}}}, protocol::IdsReserved{1, 2}};
+  ASSERT_TRUE(WriteAhead(source_, store_, records).ok());
+  EXPECT_THAT(calls_, ElementsAre("sync 0 to 5", "sync 1 to 20", "sync 3 to 8", "append 3"));
+}
+
+TEST_F(WriteAheadTest, TheStreamIsSyncedUpToTheMarksBeforeTheyAreJournaled) {
+  const protocol::JournalRecord records[] = {protocol::LabelsMarked{2, {{7, 0, 3}, {30, 1, 9}}},
+                                             protocol::LabelsMarked{0, {}},
+                                             CutsMade{{MakeCut({}, 2, {}, {}, 20)}}};
+  ASSERT_TRUE(WriteAhead(source_, store_, records).ok());
+  EXPECT_THAT(calls_, ElementsAre("sync 2 to 30", "append 3"));
+}
+
+TEST_F(WriteAheadTest, NothingIsJournaledIfTheStreamCannotBeSynced) {
+  source_.status = Status(Code::kUnavailable, "no");
+  const protocol::JournalRecord records[] = {CutsMade{{MakeCut({}, 0, {}, {}, 5)}}};
+  EXPECT_EQ(WriteAhead(source_, store_, records), source_.status);
+  EXPECT_THAT(calls_, ElementsAre("sync 0 to 5"));
+}
+
+using protocol::ControlReply;
+using protocol::ServerHeartbeat;
+using protocol::ServerHeartbeatReply;
+using protocol::WorkerHeartbeat;
+using protocol::WorkerHeartbeatReply;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+ServerHeartbeat HeartbeatOf(uint64_t node) {
+  ServerHeartbeat heartbeat;
+  heartbeat.node = NodeId(node);
+  return heartbeat;
+}
+
+TEST(StalledRepliesTest, AWorkerKeepsWhatItHas) {
+  WorkerHeartbeatReply reply{.term = 3};
+  reply.leases.resize(2);
+  reply.revoked = {7};
+  ControlReply stripped = reply;
+  EXPECT_TRUE(StalledReplies().Strip(WorkerHeartbeat(), true, true, &stripped));
+  const auto& told = std::get<WorkerHeartbeatReply>(stripped);
+  EXPECT_EQ(told.term, 3u);
+  EXPECT_THAT(told.leases, IsEmpty());
+  EXPECT_THAT(told.revoked, ElementsAre(7));
+}
+
+TEST(StalledRepliesTest, AServerIsToldWhatItWasToldBefore) {
+  StalledReplies replies;
+  ControlReply reply = ServerHeartbeatReply{.term = 3};
+  EXPECT_FALSE(replies.Strip(HeartbeatOf(5), true, true, &reply)) << "it has not been told its slices";
+  replies.OnServer(1, NodeId(5));
+  replies.OnReply(1, ServerHeartbeatReply{.term = 2});
+  EXPECT_TRUE(replies.Strip(HeartbeatOf(5), true, true, &reply));
+  EXPECT_EQ(std::get<ServerHeartbeatReply>(reply).term, 2u);
+  replies.OnView({});
+  EXPECT_FALSE(replies.Strip(HeartbeatOf(5), true, true, &reply)) << "it is no member any more";
+}
+
+TEST(StalledRepliesTest, AServerThatKnowsAnotherCoordinatorIsNotHeldToItsSlices) {
+  ControlReply reply = ServerHeartbeatReply{.term = 3};
+  EXPECT_TRUE(StalledReplies().Strip(HeartbeatOf(5), false, true, &reply));
+  EXPECT_EQ(std::get<ServerHeartbeatReply>(reply).term, 3u);
+}
+
+TEST(StalledRepliesTest, NobodyIsSentAwayByACoordinatorThatMayHaveBeenReplaced) {
+  ControlReply reply = WorkerHeartbeatReply{.stop = true};
+  EXPECT_FALSE(StalledReplies().Strip(WorkerHeartbeat(), true, false, &reply));
+  EXPECT_TRUE(StalledReplies().Strip(WorkerHeartbeat(), true, true, &reply));
+  EXPECT_TRUE(std::get<WorkerHeartbeatReply>(reply).stop);
+}
+
+TEST(StalledRepliesTest, OtherRepliesWait) {
+  ControlReply reply = protocol::JoinReply();
+  EXPECT_FALSE(StalledReplies().Strip(protocol::JoinRequest(), true, true, &reply));
+}
+
+TEST(OpenCallsTest, IsAnsweredOnceAndEarlyAtMost) {
+  OpenCalls calls(protocol::MakeTerm(9, 2));
+  int answers = 0;
+  const uint64_t call = calls.Open(WorkerHeartbeat(), [&](const ControlReply&) { ++answers; });
+  calls.AnswerEarly(call, WorkerHeartbeatReply());
+  EXPECT_EQ(answers, 1);
+  const auto closed = calls.Close(call);
+  ASSERT_TRUE(closed);
+  closed->answer(WorkerHeartbeatReply());
+  EXPECT_EQ(answers, 1);
+  EXPECT_FALSE(calls.Close(call));
+}
+
+TEST(OpenCallsTest, KnowsMembersOfAFormerCoordinator) {
+  OpenCalls calls(protocol::MakeTerm(9, 2));
+  const auto former = [&](uint64_t term) {
+    WorkerHeartbeat heartbeat;
+    heartbeat.term = term;
+    return calls.IsFormer(calls.Open(heartbeat, nullptr));
+  };
+  EXPECT_TRUE(former(protocol::MakeTerm(9, 1)));
+  EXPECT_FALSE(former(protocol::MakeTerm(9, 2)));
+  EXPECT_FALSE(former(protocol::MakeTerm(8, 1))) << "another run";
+  EXPECT_FALSE(former(0)) << "the member does not know";
+}
+
 }  // namespace
+
 }  // namespace leat::roles

@@ -9,9 +9,8 @@
 #include "job/job.h"
 #include "net/address.h"
 #include "protocol/guards.h"
-#include "run/roles/feed/feed_thread.h"
+#include "run/feed/server.h"
 #include "run/roles/feed/job_feeds.h"
-#include "run/roles/feed/model_files.h"
 #include "run/roles/membership.h"
 #include "run/roles/predictions/publisher_service.h"
 #include "run/roles/role.h"
@@ -23,7 +22,7 @@ namespace {
 class FeedRole {
  public:
   // `publisher`: null if the job publishes no predictions.
-  FeedRole(Membership& membership, const FeedThread& feed, PublisherService* publisher)
+  FeedRole(Membership& membership, const feed::ServerThread& feed, PublisherService* publisher)
       : membership_(membership), feed_(feed), publisher_(publisher), term_(membership.joined().term) {}
 
   Status Run() {
@@ -63,7 +62,7 @@ class FeedRole {
   }
 
   Membership& membership_;
-  const FeedThread& feed_;
+  const feed::ServerThread& feed_;
   PublisherService* const publisher_;
   uint64_t term_;  // term of the coordinator that it follows
   bool leaving_ = false;
@@ -96,7 +95,7 @@ Result<feed::Contents> OpenContents(const job::Job& job) {
 }
 
 // When the job is over, a coordinator that does not have the topic still releases its pins.
-void AwaitEndOfReads(const FeedThread& feed) {
+void AwaitEndOfReads(const feed::ServerThread& feed) {
   constexpr Duration kDeadline = std::chrono::seconds(5);
   const MonotonicClock clock;
   const Time until = clock.Now() + kDeadline;
@@ -115,7 +114,7 @@ Status RunFeedOnce(Membership& membership, const RoleOptions& options) {
   if (publisher != nullptr) contents.on_scores = TakeScores(*publisher);
   LEAT_ASSIGN_OR_RETURN(
       const auto feed,
-      FeedThread::Start(options.listen, TransportOf(options, feed::FeedPort()), std::move(contents)));
+      feed::ServerThread::Start(options.listen, TransportOf(options, feed::FeedPort()), std::move(contents)));
   LEAT_ASSIGN_OR_RETURN(const std::string address,
                         net::AdvertisedAddress(options.advertise, feed->address()));
   const auto joined = membership.Join(address);

@@ -21,9 +21,9 @@
 #include "net/rpc/client.h"
 #include "net/tls/testing.h"
 #include "run/launcher/signals.h"
-#include "run/roles/coordinator_role.h"
 #include "run/roles/follow/follower_role.h"
 #include "run/roles/role.h"
+#include "run/roles/start/coordinator_options.h"
 #include "run/roles/testing.h"
 
 namespace leat::roles {

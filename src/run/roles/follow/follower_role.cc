@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <variant>
 
@@ -12,7 +13,6 @@
 #include "net/frames/frame.h"
 #include "protocol/subscribers/subscriber.h"
 #include "run/roles/membership.h"
-#include "run/roles/role.h"
 #include "train/collective/port.h"
 #include "train/ps/client.h"
 
@@ -53,10 +53,15 @@ class FollowerRole {
         membership_(membership),
         sink_(sink),
         connected_(connected),
-        client_(transport, {.on_reply = [this](NodeId server,
-                                               const protocol::PushReply& reply) { OnReply(server, reply); },
-                            .on_failed = [this](NodeId server, uint64_t sequence,
-                                                const Status& why) { OnFailed(server, sequence, why); }}),
+        client_(transport, {.on_reply =
+                                [this](NodeId server, const protocol::PushReply& reply) {
+                                  ExecuteAll(machine_.OnPushReply(loop_.Now(), server, reply));
+                                },
+                            .on_failed =
+                                [this](NodeId server, uint64_t sequence, const Status& why) {
+                                  spdlog::debug("pull from server {}: {}", server.value, why.ToString());
+                                  ExecuteAll(machine_.OnPushFailed(loop_.Now(), server, sequence));
+                                }}),
         machine_({.table = job.Slices(), .on_servers = job.strategy.on_servers(), .refresh = refresh}) {}
 
   // Returns once it is to leave or has been told to, the job is over, this node is evicted, or the
@@ -136,14 +141,6 @@ class FollowerRole {
   }
   void Execute(const protocol::StopRole& a) { membership_.Stop(a.evicted); }
 
-  void OnReply(NodeId server, const protocol::PushReply& reply) {
-    ExecuteAll(machine_.OnPushReply(loop_.Now(), server, reply));
-  }
-  void OnFailed(NodeId server, uint64_t sequence, const Status& why) {
-    spdlog::debug("pull from server {}: {}", server.value, why.ToString());
-    ExecuteAll(machine_.OnPushFailed(loop_.Now(), server, sequence));
-  }
-
   net::Loop& loop_;
   Membership& membership_;
   ValueSink& sink_;
@@ -210,6 +207,44 @@ Once FollowOnce(net::Loop& loop, Membership& membership, const FollowOptions& op
   return once;
 }
 
+// Takes one round.
+class OneRound final : public ValueSink {
+ public:
+  explicit OneRound(std::stop_source& stop) : stop_(stop) {}
+
+  Status OnJob(const job::Job& job) override {
+    job_ = job;
+    parameters_ = std::make_unique<protocol::Parameters>(job.Slices(), protocol::WithoutGradients());
+    return {};
+  }
+  protocol::Parameters* Begin() override { return complete_ ? nullptr : parameters_.get(); }
+  void Complete(protocol::Parameters*, Time, bool) override {
+    complete_ = true;
+    stop_.request_stop();
+  }
+  void OnConnected(bool connected, const std::string& why) override { why_ = connected ? "" : why; }
+
+  Result<FetchedValues> Take() {
+    if (!complete_) {
+      return Status(Code::kDeadlineExceeded,
+                    "the job's values did not come in time" + (why_.empty() ? "" : ": " + why_));
+    }
+    FetchedValues fetched{std::move(*job_), {}};
+    for (size_t v = 0; v < parameters_->table().variables.size(); ++v) {
+      const auto values = parameters_->values(v);
+      fetched.variables.emplace_back(values.begin(), values.end());
+    }
+    return fetched;
+  }
+
+ private:
+  std::stop_source& stop_;
+  std::optional<job::Job> job_;
+  std::unique_ptr<protocol::Parameters> parameters_;
+  bool complete_ = false;
+  std::string why_;
+};
+
 }  // namespace
 
 Status Follow(const FollowOptions& options, ValueSink& sink, std::stop_token stop) {
@@ -228,9 +263,7 @@ Status Follow(const FollowOptions& options, ValueSink& sink, std::stop_token sto
     if (!once.joined && !ever && Refused(once.status)) return once.status;
     ever = ever || once.accepted;
     if (once.joined) {
-      const uint64_t process = former.process;
       former = membership.AsFormer();
-      former.process = process;
       former.job_hash = 0;  // the job may have been started again, with other settings
     }
     connected.Set(false, once.why);
@@ -241,6 +274,21 @@ Status Follow(const FollowOptions& options, ValueSink& sink, std::stop_token sto
     pause = std::min(2 * pause, kLongestPause);
   }
   return {};
+}
+
+Result<FetchedValues> FetchValues(const RoleOptions& options, Duration deadline) {
+  std::stop_source stop;
+  OneRound sink(stop);
+  Status outcome;
+  {
+    const std::jthread limit([&stop, deadline](const std::stop_token& over) {
+      Pause(deadline, over);
+      stop.request_stop();
+    });
+    outcome = Follow({.role = options}, sink, stop.get_token());
+  }
+  if (!outcome.ok()) return outcome;
+  return sink.Take();
 }
 
 }  // namespace leat::roles

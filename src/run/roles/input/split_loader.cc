@@ -1,12 +1,10 @@
 #include "run/roles/input/split_loader.h"
 
 #include <algorithm>
-#include <mutex>
-#include <utility>
 
+#include "base/exit_status.h"
 #include "base/log.h"
 #include "base/rng.h"
-#include "run/feed/remote_source.h"
 #include "run/roles/feed/job_feeds.h"
 
 namespace leat::roles {
@@ -17,6 +15,12 @@ constexpr uint32_t kNoRow = ~uint32_t{0};
 Result<std::unique_ptr<stream::Source>> OpenOwn(const job::Job& job, const topology::HostPlace& place) {
   LEAT_RETURN_IF_ERROR(job.CheckInputs());
   return job.StreamIn(ZoneOf(job, place))->Open();
+}
+
+// How long a worker retries, in read timeouts. Brokers and feeds that are started again may take minutes.
+int Patience(Code code) {
+  if (ExitStatusOf(code) == ExitStatus::kMayHeal) return 60;
+  return code == Code::kNotFound || code == Code::kDataLoss ? 1 : 6;
 }
 
 }  // namespace
@@ -105,61 +109,77 @@ Status SplitReader::Read(PreparedSplit* split) {
   return {};
 }
 
-// Used by the background thread only, except for the spare splits.
-struct SplitLoader::State {
-  explicit State(SplitReader reads) : reader(std::move(reads)) {}
-
-  SplitReader reader;
-  std::mutex mutex;
-  std::vector<std::unique_ptr<PreparedSplit>> spares;
-
-  Result<std::unique_ptr<PreparedSplit>> Load(const protocol::Lease& lease) {
-    std::unique_ptr<PreparedSplit> split;
-    {
-      std::lock_guard lock(mutex);
-      if (!spares.empty()) {
-        split = std::move(spares.back());
-        spares.pop_back();
-      }
-    }
-    if (split == nullptr) split = std::make_unique<PreparedSplit>();
-    split->lease = lease;
-    LEAT_RETURN_IF_ERROR(reader.Read(split.get()));
-    return split;
-  }
-};
-
-SplitLoader::SplitLoader(net::Loop& loop, SplitReader reader, Done done, timeline::Track* track)
-    : loop_(loop),
-      done_(std::move(done)),
-      track_(track),
-      state_(std::make_shared<State>(std::move(reader))) {}
-
-SplitLoader::~SplitLoader() {
-  *alive_ = false;
-}
-
 void SplitLoader::Prepare(const protocol::Lease& lease) {
-  background_.Post([this, lease, alive = alive_, state = state_] {
-    auto split = Record(*state, lease);
-    auto shared = std::make_shared<Result<std::unique_ptr<PreparedSplit>>>(std::move(split));
-    loop_.Post([this, alive, id = lease.id, shared] {
-      if (*alive) done_(id, std::move(*shared));
+  background_.Post([this, lease, alive = alive_] {
+    auto split = std::make_shared<Result<std::unique_ptr<PreparedSplit>>>(Load(lease));
+    loop_.Post([this, alive, id = lease.id, split] {
+      if (*alive) done_(id, std::move(*split));
     });
   });
 }
 
-Result<std::unique_ptr<PreparedSplit>> SplitLoader::Record(State& state, const protocol::Lease& lease) {
+Result<std::unique_ptr<PreparedSplit>> SplitLoader::Load(const protocol::Lease& lease) {
   timeline::Scope scope(track_, timeline::Kind::kDecode);
-  auto split = state.Load(lease);
-  if (split.ok()) scope.span().bytes = (*split)->bytes;
+  std::unique_ptr<PreparedSplit> split;
+  {
+    std::lock_guard lock(mutex_);
+    if (!spares_.empty()) {
+      split = std::move(spares_.back());
+      spares_.pop_back();
+    }
+  }
+  if (split == nullptr) split = std::make_unique<PreparedSplit>();
+  split->lease = lease;
+  LEAT_RETURN_IF_ERROR(reader_.Read(split.get()));
+  scope.span().bytes = split->bytes;
   return split;
 }
 
 void SplitLoader::Recycle(std::unique_ptr<PreparedSplit> split) {
   constexpr size_t kSpares = 3;
-  std::lock_guard lock(state_->mutex);
-  if (state_->spares.size() < kSpares) state_->spares.push_back(std::move(split));
+  std::lock_guard lock(mutex_);
+  if (spares_.size() < kSpares) spares_.push_back(std::move(split));
+}
+
+InputErrors::InputErrors(const job::Job& job, Duration read_timeout, protocol::WorkerProgress* progress)
+    : directory_(job.directory.empty() ? "" : job.directory + "/dead_letters"),
+      read_timeout_(read_timeout),
+      progress_(progress),
+      hint_(job.schema.format == stream::Schema::Format::kCsv),
+      rate_(job.dead_letter_rate) {}
+
+void InputErrors::OpenDeadLetters(NodeId node) {
+  if (directory_.empty()) return;
+  file_ = std::make_unique<stream::DeadLetterFile>(directory_, "worker-" + std::to_string(node.value));
+}
+
+Status InputErrors::OnSplit(const PreparedSplit& split) {
+  unreadable_since_.reset();
+  const auto& cut = split.lease.cut;
+  for (const auto& dead : split.rows.dead) {
+    ++progress_->dead_letters;
+    progress_->last_dead_letter = "partition " + std::to_string(cut.partition) + " offset " +
+                                  std::to_string(dead.offset) + ": " + dead.reason;
+    hint_.See(dead);
+    if (file_ == nullptr) continue;
+    if (auto kept = file_->Append(cut.partition, dead.offset, dead.reason, dead.record); !kept.ok()) {
+      spdlog::warn("dead letters are counted but not kept: {}", kept.ToString());
+    }
+  }
+  hint_.SeeFitting(split.rows.rows);
+  rate_.Count(cut.events(), split.rows.dead.size());
+  if (!rate_.exceeded()) return {};
+  return Status(Code::kFailedPrecondition, "too many dead letters: " + rate_.Describe() + ", the last: " +
+                                               progress_->last_dead_letter + hint_.Describe());
+}
+
+Status InputErrors::OnUnreadable(Time now, uint64_t lease, const Status& why) {
+  if (!unreadable_since_) unreadable_since_ = now;
+  spdlog::error("split {}: {}", lease, why.ToString());
+  progress_->last_dead_letter = why.ToString();
+  if (now - *unreadable_since_ > Patience(why.code()) * read_timeout_)
+    return why.With("the stream cannot be read");
+  return {};
 }
 
 }  // namespace leat::roles

@@ -1,23 +1,29 @@
 // A worker's input: the job's stream, from its host's own copies or from a feed, and the rows of a lease in
-// training order, for which a background thread reads, decodes and shuffles its split.
+// training order, for which a background thread reads, decodes and shuffles its split. Its errors: dead
+// letters, and a stream that cannot be read.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/recorder/recorder.h"
+#include "base/status.h"
 #include "job/job.h"
 #include "net/loop.h"
 #include "protocol/messages_control.h"
 #include "run/feed/client.h"
 #include "run/roles/background_thread.h"
 #include "run/roles/role.h"
+#include "stream/dead_letters.h"
 #include "stream/decode/decoder.h"
+#include "stream/decode/text_hint.h"
 #include "stream/schema.h"
 #include "stream/source.h"
 
@@ -90,23 +96,52 @@ class SplitLoader {
  public:
   using Done = std::function<void(uint64_t lease, Result<std::unique_ptr<PreparedSplit>>)>;
   // `done` runs on the loop, once per call of Prepare. `track`: where loads are recorded; null: nowhere.
-  SplitLoader(net::Loop& loop, SplitReader reader, Done done, timeline::Track* track = nullptr);
-  ~SplitLoader();
+  SplitLoader(net::Loop& loop, SplitReader reader, Done done, timeline::Track* track = nullptr)
+      : loop_(loop), reader_(std::move(reader)), done_(std::move(done)), track_(track) {}
+  ~SplitLoader() { *alive_ = false; }
   void Prepare(const protocol::Lease& lease);
   // Returns a finished split, whose memory is reused.
   void Recycle(std::unique_ptr<PreparedSplit> split);
 
  private:
-  struct State;
   // On the background thread.
-  Result<std::unique_ptr<PreparedSplit>> Record(State& state, const protocol::Lease& lease);
+  Result<std::unique_ptr<PreparedSplit>> Load(const protocol::Lease& lease);
 
   net::Loop& loop_;
+  SplitReader reader_;  // used by the background thread
   Done done_;
   timeline::Track* const track_;
-  std::shared_ptr<State> state_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<PreparedSplit>> spares_;  // guarded by mutex_
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
-  BackgroundThread background_;
+  BackgroundThread background_;  // uses the members above
+};
+
+// Counts and keeps dead letters, and decides when to give up on an unreadable stream. Not thread-safe.
+class InputErrors {
+ public:
+  // Missing or damaged data are given up after `read_timeout`, errors that may heal (ExitStatus::kMayHeal)
+  // after 60 times as long, others after 6 times as long. Errors are recorded in `progress`, which must
+  // outlive this.
+  InputErrors(const job::Job& job, Duration read_timeout, protocol::WorkerProgress* progress);
+
+  // Starts to keep dead letters in the job's directory, if it has one.
+  void OpenDeadLetters(NodeId node);
+  // To be called when a split has been read. kFailedPrecondition: there are too many dead letters.
+  Status OnSplit(const PreparedSplit& split);
+  // To be called when a split could not be read. Ok: retry after retry_interval(), because the lease may be
+  // outdated and its events expired. An error, after repeated failures: the worker ends with it.
+  Status OnUnreadable(Time now, uint64_t lease, const Status& why);
+  Duration retry_interval() const { return read_timeout_ / 10; }
+
+ private:
+  const std::string directory_;  // for dead letters; empty: they are not kept
+  const Duration read_timeout_;
+  protocol::WorkerProgress* progress_;
+  stream::TextHint hint_;
+  stream::DeadLetterRate rate_;
+  std::unique_ptr<stream::DeadLetterFile> file_;
+  std::optional<Time> unreadable_since_;  // first failure since the last successful read
 };
 
 }  // namespace leat::roles

@@ -12,9 +12,9 @@
 
 #include "base/testing.h"
 #include "net/transports.h"
-#include "run/roles/feed/feed_thread.h"
+#include "run/feed/server.h"
 #include "run/roles/predictions/publisher_service.h"
-#include "run/roles/predictions/score_sender.h"
+#include "run/roles/predictions/worker_predictions.h"
 
 namespace leat::roles {
 namespace {
@@ -249,16 +249,16 @@ TEST(PublisherService, OfTwoThatPublishAPartitionOneIsFenced) {
 // A feed that keeps the scores it gets.
 struct Keeper {
   explicit Keeper(const std::string& address = "127.0.0.1:0") {
-    auto started = FeedThread::Start(address, {.token = "token"},
-                                     {.open = nullptr,
-                                      .assets = {},
-                                      .description = "",
-                                      .on_scores = [this](std::vector<RunScores> scores) {
-                                        std::lock_guard lock(mutex);
-                                        if (!refusal.ok()) return refusal;
-                                        for (auto& run : scores) taken.push_back(std::move(run));
-                                        return Status();
-                                      }});
+    auto started = feed::ServerThread::Start(address, {.token = "token"},
+                                             {.open = nullptr,
+                                              .assets = {},
+                                              .description = "",
+                                              .on_scores = [this](std::vector<RunScores> scores) {
+                                                std::lock_guard lock(mutex);
+                                                if (!refusal.ok()) return refusal;
+                                                for (auto& run : scores) taken.push_back(std::move(run));
+                                                return Status();
+                                              }});
     EXPECT_TRUE(started.ok()) << started.status().ToString();
     feed = std::move(*started);
   }
@@ -269,7 +269,7 @@ struct Keeper {
   std::mutex mutex;
   Status refusal;
   std::vector<RunScores> taken;
-  std::unique_ptr<FeedThread> feed;
+  std::unique_ptr<feed::ServerThread> feed;
 };
 
 ScoreSender::Options SenderOptions(std::function<void()> on_room = {}) {

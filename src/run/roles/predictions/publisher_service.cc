@@ -94,20 +94,16 @@ void PublisherService::SetOrders(const std::vector<protocol::PublisherOrder>& or
   wake_.notify_all();
 }
 
-PublisherService::Partition* PublisherService::Find(uint32_t partition) {
-  for (const auto& [number, group] : groups_) {
-    const auto at = group->partitions.find(partition);
-    if (at != group->partitions.end()) return &at->second;
-  }
-  return nullptr;
-}
-
 Status PublisherService::Take(std::vector<protocol::RunScores> scores) {
   Status status;
   {
     std::lock_guard lock(mutex_);
     for (auto& run : scores) {
-      Partition* const partition = Find(run.cut.partition);
+      Partition* partition = nullptr;
+      for (const auto& [number, group] : groups_) {
+        const auto at = group->partitions.find(run.cut.partition);
+        if (at != group->partitions.end() && partition == nullptr) partition = &at->second;
+      }
       if (partition == nullptr || !partition->publisher) {
         status = Status(Code::kNotFound, NameOf(run.cut.partition) + " are not published here");
         continue;

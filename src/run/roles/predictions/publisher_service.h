@@ -67,7 +67,6 @@ class PublisherService {
   bool WriteNext(std::unique_lock<std::mutex>& lock, uint32_t number, Group& group);
   // Closes the transactions after an error. Their committed records are known when they are opened again.
   void Failed(std::unique_lock<std::mutex>& lock, uint32_t number, Group& group, const Status& why);
-  Partition* Find(uint32_t partition);
 
   const Open open_;
   const MonotonicClock clock_;

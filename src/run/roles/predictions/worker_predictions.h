@@ -2,18 +2,25 @@
 // pushed, and splits whose scores are lost are scored again.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "job/job.h"
 #include "net/loop.h"
 #include "protocol/messages_control.h"
+#include "protocol/predictions/publisher.h"
+#include "run/feed/client.h"
 #include "run/roles/input/split_loader.h"
-#include "run/roles/predictions/score_sender.h"
+#include "run/roles/membership.h"
 #include "run/roles/role.h"
 #include "train/step/trainer.h"
 
@@ -27,27 +34,72 @@ inline step::Rows RowsOf(const PreparedSplit& split) {
 class RunScoring {
  public:
   // Forgets its scores. `rescored`: as in RunScores.
-  void Start(const protocol::Cut& cut, uint32_t run, bool rescored);
+  void Start(const protocol::Cut& cut, uint32_t run, bool rescored) {
+    scores_ = {.cut = cut, .run = run, .rescored = rescored, .events = {}, .scores = {}, .keys = {}};
+  }
   // `predictions`: of the rows of the split's batch, in order, with the same number for each.
   void Add(const PreparedSplit& split, uint32_t batch, std::span<const float> predictions);
-  protocol::RunScores Take();
+  protocol::RunScores Take() { return std::exchange(scores_, {}); }
 
  private:
   protocol::RunScores scores_;
 };
 
+// Sends the scores of a worker's runs to the feeds that publish them, on a thread of its own, in the order in
+// which they were made, and again until a feed has taken them. Thread-safe, except for its end.
+class ScoreSender {
+ public:
+  struct Options {
+    // A client of the feed with this address.
+    std::function<feed::ClientOptions(const std::string& address)> feed_at;
+    uint64_t max_waiting = 1 << 18;  // events, after which there is no room
+    std::function<void()> on_room;   // called on the thread when there is room again
+  };
+  explicit ScoreSender(Options options);
+  // Drops unsent scores.
+  ~ScoreSender();
+
+  // The addresses of the feeds, by partition; empty: none publishes it at present.
+  void SetPublishers(std::vector<std::string> addresses);
+  void Send(protocol::RunScores scores);
+  bool has_room() const {
+    std::lock_guard lock(mutex_);
+    return waiting_ < options_.max_waiting;
+  }
+  // Waits until feeds have taken all scores, at most for `limit`.
+  void Flush(Duration limit) {
+    std::unique_lock lock(mutex_);
+    taken_.wait_for(lock, limit, [this] { return queue_.empty() && sending_.empty(); });
+  }
+  // The first split of each partition with scores that no feed has taken yet.
+  std::vector<protocol::UnsentScores> Unsent() const;
+
+ private:
+  void Run();
+  // Takes scores for one feed off the queue, in order.
+  std::vector<protocol::RunScores> TakeBatch(std::string* address);
+
+  const Options options_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_, taken_;
+  std::deque<protocol::RunScores> queue_;
+  std::vector<protocol::RunScores> sending_;
+  uint64_t waiting_ = 0;  // events in both
+  std::vector<std::string> publishers_;
+  std::shared_ptr<feed::Client> client_;  // client for client_address_
+  std::string client_address_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
 // Loop's thread only, but OnBatch, which may be called where the trainer computes.
 class WorkerPredictions {
  public:
-  struct Callbacks {
-    std::function<std::string()> coordinator;  // the address at which it was reached last
-    // The trainer is free, and has the values of the servers.
-    std::function<bool()> may_score;
-    std::function<void(const protocol::Lease&)> prepare;  // answered by OnSplit or OnUnreadable
-    std::function<void(std::unique_ptr<PreparedSplit>)> recycle;
-  };
-  WorkerPredictions(net::Loop& loop, const job::Job& job, step::Trainer& trainer, const RoleOptions& options,
-                    Callbacks callbacks);
+  // `may_score`: the trainer is free, and has the values of the servers. `loader` reads splits that are
+  // scored again, which is answered by OnSplit or OnUnreadable.
+  WorkerPredictions(net::Loop& loop, const Membership& membership, const job::Job& job,
+                    step::Trainer& trainer, SplitLoader& loader, const RoleOptions& options,
+                    std::function<bool()> may_score);
   ~WorkerPredictions() { *here_ = false; }
 
   void Fill(protocol::WorkerHeartbeat* heartbeat) const;
@@ -72,7 +124,9 @@ class WorkerPredictions {
     protocol::Lease lease;
     std::unique_ptr<PreparedSplit> split;  // null: it is being read
   };
-  void OnRoom();
+  void OnRoom() {
+    if (const auto f = std::exchange(when_room_, nullptr)) f();
+  }
   void ScoreBatch(const PreparedSplit& split, uint32_t batch);
   void ScoreAgain(uint64_t lease, uint32_t run);
 
@@ -81,7 +135,9 @@ class WorkerPredictions {
 
   net::Loop& loop_;
   step::Trainer& trainer_;
-  const Callbacks callbacks_;
+  const Membership& membership_;
+  SplitLoader& loader_;
+  const std::function<bool()> may_score_;
   RunScoring scoring_;  // the run that is being scored
   std::map<uint64_t, Again> rescores_;
   std::function<void()> when_room_;  // empty: nothing waits

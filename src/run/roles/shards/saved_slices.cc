@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
-#include <utility>
 
 #include "base/log.h"
 
@@ -40,10 +39,6 @@ void SavedSlices::Begin(std::set<SliceId> slices, uint64_t bytes) {
   waited_ = Duration{0};
   written_.clear();
   untouched_ = std::move(slices);
-}
-
-Duration SavedSlices::Patience() const {
-  return whole_ ? std::max(Duration{0}, limits_.patience - waited_) : limits_.longest_wait;
 }
 
 bool SavedSlices::BeforeUpdate(SliceId slice, const Buffer& memory) {

@@ -63,7 +63,9 @@ class SavedSlices {
  private:
   bool HasRoom(uint64_t bytes);
   // How long the next update may wait.
-  Duration Patience() const;
+  Duration Patience() const {
+    return whole_ ? std::max(Duration{0}, limits_.patience - waited_) : limits_.longest_wait;
+  }
 
   const Limits limits_;
   mutable std::mutex mutex_;

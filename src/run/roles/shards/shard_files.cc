@@ -4,15 +4,15 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <functional>
-#include <map>
 #include <utility>
+#include <variant>
 
 #include "base/log.h"
 #include "net/address.h"
-#include "run/roles/shards/shard_service.h"
+#include "net/security/private_file.h"
 #include "storage/checkpoint/bucket/bucket.h"
 #include "storage/checkpoint/file.h"
+#include "storage/checkpoint/store.h"
 
 namespace leat::roles {
 namespace {
@@ -58,11 +58,6 @@ bool SeesDirectory(const protocol::JoinReply& joined) {
   return content.ok() && AsText(*content) == joined.probe_content && access(directory.c_str(), W_OK) == 0;
 }
 
-// Address of the service, for a process that has reached the coordinator at `coordinator`.
-std::string AddressOf(const std::string& transfers, const std::string& coordinator) {
-  return transfers.starts_with(':') ? std::string(net::HostOf(coordinator)) + transfers : transfers;
-}
-
 // Removes a file at the end of its scope.
 struct Removal {
   const std::string path;
@@ -70,6 +65,44 @@ struct Removal {
     if (!path.empty()) unlink(path.c_str());
   }
 };
+
+constexpr const char* kProbe = "probe";
+constexpr size_t kPublishedCheckpoints = 2;
+
+// Uploads a file in a folder as the shard of a checkpoint. `is_copy`: the file is removed at the end.
+Status PutInBucket(object_store::ObjectStore& store, const protocol::CheckpointOrder& order,
+                   const std::string& folder, const protocol::ManifestShard& shard, bool is_copy) {
+  const std::string path = folder + "/" + shard.file;
+  const Removal removal{is_copy ? path : ""};
+  LEAT_ASSIGN_OR_RETURN(const checkpoint::File file, checkpoint::File::Open(path, O_RDONLY));
+  const auto begun = std::chrono::steady_clock::now();
+  LEAT_RETURN_IF_ERROR(
+      store.Upload(checkpoint::ShardKey(order.directory, shard.file), shard.bytes,
+                   [&file](uint64_t offset, std::span<std::byte> out) { return file.ReadAt(offset, out); }));
+  spdlog::info("checkpoint {}: {} bytes are in {} after {:.2f} s and {} retries", order.id, shard.bytes,
+               object_store::Location(store.settings()), Seconds(std::chrono::steady_clock::now() - begun),
+               store.counts().retries);
+  return {};
+}
+
+protocol::ShardReport ReportOf(const protocol::CheckpointOrder& order,
+                               const Result<protocol::ManifestShard>& shard, const Status& sent,
+                               bool remote) {
+  protocol::ShardReport report;
+  report.checkpoint = order.id;
+  report.status = shard.ok() ? sent : shard.status();
+  if (report.status.ok()) {
+    report.file = shard->file;
+    report.bytes = shard->bytes;
+    report.checksum = shard->checksum;
+    report.slices = shard->slices;
+  } else if (!remote && !std::filesystem::exists(order.directory)) {
+    spdlog::info("checkpoint {} has been given up: {} is gone", order.id, order.directory);
+  } else {
+    spdlog::error("checkpoint {}: {}", order.id, report.status.ToString());
+  }
+  return report;
+}
 
 }  // namespace
 
@@ -101,16 +134,6 @@ Status ShardFiles::BeRemote(const protocol::JoinReply& joined, const std::string
   }
   client_ = std::make_shared<transfer::Client>(address, options_.make_transport, options_.limits);
   return {};
-}
-
-std::shared_ptr<transfer::Client> ShardFiles::Service() {
-  std::lock_guard lock(mutex_);
-  return client_;
-}
-
-std::string ShardFiles::ScratchPath() {
-  std::lock_guard lock(mutex_);
-  return scratch_ == nullptr ? std::string() : scratch_->path();
 }
 
 void ShardFiles::Redirect(const protocol::JoinReply& told, const std::string& coordinator) {
@@ -205,45 +228,6 @@ Result<std::shared_ptr<object_store::ObjectStore>> ShardFiles::NextUpload() {
   return store;
 }
 
-namespace {
-
-// Uploads a file in a folder as the shard of a checkpoint. `is_copy`: the file is removed at the end.
-Status PutInBucket(object_store::ObjectStore& store, const protocol::CheckpointOrder& order,
-                   const std::string& folder, const protocol::ManifestShard& shard, bool is_copy) {
-  const std::string path = folder + "/" + shard.file;
-  const Removal removal{is_copy ? path : ""};
-  LEAT_ASSIGN_OR_RETURN(const checkpoint::File file, checkpoint::File::Open(path, O_RDONLY));
-  const auto begun = std::chrono::steady_clock::now();
-  LEAT_RETURN_IF_ERROR(
-      store.Upload(checkpoint::ShardKey(order.directory, shard.file), shard.bytes,
-                   [&file](uint64_t offset, std::span<std::byte> out) { return file.ReadAt(offset, out); }));
-  spdlog::info("checkpoint {}: {} bytes are in {} after {:.2f} s and {} retries", order.id, shard.bytes,
-               object_store::Location(store.settings()), Seconds(std::chrono::steady_clock::now() - begun),
-               store.counts().retries);
-  return {};
-}
-
-protocol::ShardReport ReportOf(const protocol::CheckpointOrder& order,
-                               const Result<protocol::ManifestShard>& shard, const Status& sent,
-                               bool remote) {
-  protocol::ShardReport report;
-  report.checkpoint = order.id;
-  report.status = shard.ok() ? sent : shard.status();
-  if (report.status.ok()) {
-    report.file = shard->file;
-    report.bytes = shard->bytes;
-    report.checksum = shard->checksum;
-    report.slices = shard->slices;
-  } else if (!remote && !std::filesystem::exists(order.directory)) {
-    spdlog::info("checkpoint {} has been given up: {} is gone", order.id, order.directory);
-  } else {
-    spdlog::error("checkpoint {}: {}", order.id, report.status.ToString());
-  }
-  return report;
-}
-
-}  // namespace
-
 void ShardFiles::Save(protocol::SaveShard save, NodeId node, const protocol::SliceTable& table,
                       const optim::OptimizerConfig& optimizer, const std::function<void()>& read,
                       std::function<void(protocol::ShardReport)> done,
@@ -277,6 +261,82 @@ void ShardFiles::Abort() {
   if (uploads_ != nullptr) uploads_->Abort();
   if (loads_ != nullptr) loads_->Abort();
   if (client_ != nullptr) client_->Abort();
+}
+
+std::string PublishedName(const std::string& checkpoint_directory, const std::string& file) {
+  return std::filesystem::path(checkpoint_directory).filename().string() + "/" + file;
+}
+
+uint64_t SavedBytes(const std::string& checkpoint_directory) {
+  uint64_t bytes = 0;
+  std::error_code gone;  // a file or the directory is being renamed or removed
+  for (std::filesystem::directory_iterator at(checkpoint_directory, gone), end; !gone && at != end;
+       at.increment(gone)) {
+    std::error_code renamed;
+    const uint64_t size = at->file_size(renamed);
+    if (!renamed) bytes += size;
+  }
+  return bytes;
+}
+
+Result<std::unique_ptr<ShardService>> ShardService::Start(const Options& options) {
+  std::unique_ptr<ShardService> made(new ShardService());
+  made->max_bytes_ = options.max_bytes;
+  made->probe_ = options.directory + "/" + kProbe;
+  made->probe_content_ = net::RandomHex(16);
+  LEAT_RETURN_IF_ERROR(checkpoint::ReplaceFile(options.directory, kProbe, AsBytes(made->probe_content_)));
+  LEAT_ASSIGN_OR_RETURN(made->service_, transfer::Service::Start({.listen = options.listen,
+                                                                  .make_transport = options.make_transport}));
+  const std::string port = made->address().substr(made->address().rfind(':'));
+  // Without an advertised host, a role uses the one by which it has reached the coordinator.
+  if (!options.advertise.empty()) {
+    LEAT_ASSIGN_OR_RETURN(const std::string coordinator,
+                          net::AdvertisedAddress(options.advertise, made->address()));
+    made->transfers_ = net::HostOf(coordinator);
+  }
+  made->transfers_ += port;
+  return made;
+}
+
+void ShardService::Fill(protocol::JoinReply* reply) const {
+  reply->probe = probe_;
+  reply->probe_content = probe_content_;
+  reply->transfers = transfers_;
+}
+
+void ShardService::FillHeartbeat(protocol::ControlReply* reply) const {
+  const auto fill = [this](auto* member) {
+    member->transfers = transfers_;
+    member->probe = probe_;
+    member->probe_content = probe_content_;
+  };
+  if (auto* worker = std::get_if<protocol::WorkerHeartbeatReply>(reply)) fill(worker);
+  if (auto* server = std::get_if<protocol::ServerHeartbeatReply>(reply)) fill(server);
+}
+
+Status ShardService::OnComplete(const std::string& directory, const protocol::Manifest& manifest) {
+  service_->StopUploads(manifest.id);
+  std::vector<std::string>& names = published_[manifest.id];
+  names.clear();
+  for (const auto& shard : manifest.shards) {
+    LEAT_ASSIGN_OR_RETURN(auto content, transfer::Content::Open(directory + "/" + shard.file));
+    names.push_back(PublishedName(directory, shard.file));
+    service_->Publish(names.back(), std::move(content));
+  }
+  // For standbys, which copy whole checkpoints.
+  if (auto text = transfer::Content::Open(directory + "/" + checkpoint::kManifestName); text.ok()) {
+    names.push_back(PublishedName(directory, checkpoint::kManifestName));
+    service_->Publish(names.back(), std::move(*text));
+  }
+  while (published_.size() > kPublishedCheckpoints) OnRemoved(published_.begin()->first);
+  return {};
+}
+
+void ShardService::OnRemoved(uint64_t checkpoint) {
+  service_->StopUploads(checkpoint);
+  const auto names = published_.extract(checkpoint);
+  if (names.empty()) return;
+  for (const std::string& name : names.mapped()) service_->Withdraw(name);
 }
 
 }  // namespace leat::roles

@@ -3,7 +3,9 @@
 // process uploads its own, from the job's directory or a scratch directory.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -11,14 +13,16 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/status.h"
 #include "compute/optim/optimizer.h"
 #include "protocol/records/manifest.h"
 #include "protocol/server/server.h"
 #include "run/roles/background_thread.h"
-#include "run/roles/shards/scratch.h"
+#include "run/roles/role.h"
 #include "storage/checkpoint/shard.h"
 #include "storage/object_store/object_store.h"
 #include "storage/transfer/client.h"
+#include "storage/transfer/service.h"
 
 namespace leat::roles {
 
@@ -72,8 +76,14 @@ class ShardFiles {
 
  private:
   ShardFiles(const Options& options, uint64_t term) : options_(options), term_(term) {}
-  std::shared_ptr<transfer::Client> Service();
-  std::string ScratchPath();
+  std::shared_ptr<transfer::Client> Service() {
+    std::lock_guard lock(mutex_);
+    return client_;
+  }
+  std::string ScratchPath() {
+    std::lock_guard lock(mutex_);
+    return scratch_ == nullptr ? std::string() : scratch_->path();
+  }
   // Shards go through the service at this address.
   Status BeRemote(const protocol::JoinReply& joined, const std::string& coordinator);
   Status Send(transfer::Client& service, uint64_t checkpoint, const protocol::ManifestShard& shard);
@@ -91,6 +101,50 @@ class ShardFiles {
   std::shared_ptr<object_store::ObjectStore> loads_;    // null: nothing was read from the bucket yet
   bool aborted_ = false;
   std::optional<BackgroundThread> upload_thread_;  // uses the members above; none: there is no bucket
+};
+
+// The name under which the service publishes a shard of the checkpoint in this directory.
+std::string PublishedName(const std::string& checkpoint_directory, const std::string& file);
+
+// The bytes of the files in a checkpoint's directory, complete or not. Thread-safe; blocks on the disk.
+uint64_t SavedBytes(const std::string& checkpoint_directory);
+
+// The coordinator's side of checkpoints for roles that do not see the job's directory: publishes the shards
+// and manifests of the newest checkpoints, and takes the shards of the one that is being made. Fill may be
+// called by any thread; the other calls are made one at a time, on any thread, and block on files.
+class ShardService {
+ public:
+  struct Options {
+    std::string directory;   // the job's directory
+    std::string listen;      // address of the service
+    std::string advertise;   // the coordinator's advertised address; empty: none
+    uint64_t max_bytes = 0;  // limit of all shards of a checkpoint
+    transfer::MakeTransport make_transport;
+  };
+  // Writes the probe into the job's directory and starts to serve.
+  static Result<std::unique_ptr<ShardService>> Start(const Options& options);
+
+  const std::string& address() const { return service_->address(); }
+  // Adds the service's address and the probe to a joining role's reply.
+  void Fill(protocol::JoinReply* reply) const;
+  // Adds them to the reply to a heartbeat of a member that has joined at another coordinator.
+  void FillHeartbeat(protocol::ControlReply* reply) const;
+
+  void OnPrepared(const protocol::CheckpointOrder& order) {
+    service_->AcceptUploads(order.id, order.directory, max_bytes_);
+  }
+  // `directory` is absolute. The shards of the checkpoint before it stay published, because a role may be
+  // reading them. kNotFound, … if a shard cannot be opened.
+  Status OnComplete(const std::string& directory, const protocol::Manifest& manifest);
+  void OnRemoved(uint64_t checkpoint);
+
+ private:
+  ShardService() = default;
+
+  std::string probe_, probe_content_, transfers_;
+  uint64_t max_bytes_ = 0;
+  std::map<uint64_t, std::vector<std::string>> published_;  // by checkpoint: the names
+  std::unique_ptr<transfer::Service> service_;
 };
 
 }  // namespace leat::roles

@@ -11,7 +11,6 @@
 
 #include "base/testing.h"
 #include "net/transports.h"
-#include "run/roles/shards/shard_service.h"
 #include "storage/checkpoint/file.h"
 #include "storage/checkpoint/shard.h"
 #include "storage/checkpoint/testing.h"

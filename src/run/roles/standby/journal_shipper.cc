@@ -1,33 +1,32 @@
 #include "run/roles/standby/journal_shipper.h"
 
-#include <algorithm>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "base/log.h"
+#include "run/roles/standby/standby.h"
 #include "storage/checkpoint/journal.h"
 
 namespace leat::roles {
 namespace {
 
-constexpr Duration kReadAgain = std::chrono::seconds(1);  // a journal that cannot be read
+constexpr Duration kLaterTermPause = std::chrono::seconds(3);  // between two questions for a later term
+constexpr Duration kReadAgain = std::chrono::seconds(1);       // a journal that cannot be read
 
 }  // namespace
 
-JournalShipper::JournalShipper(net::Loop& loop, BackgroundThread& background, checkpoint::Store& store,
-                               CommitQueue& queue, Options options)
-    : loop_(loop),
+JournalShipper::JournalShipper(LoopWork& work, BackgroundThread& background, BackgroundThread& others,
+                               checkpoint::Store& store, CommitQueue& queue,
+                               const CoordinatorOptions& coordinator, Options options)
+    : work_(work),
       background_(background),
+      others_(others),
       store_(store),
       queue_(queue),
+      coordinator_(coordinator),
       options_(std::move(options)),
       replication_(options_.begin.config, options_.begin.electorate) {
   replication_.OnCheckpoint(options_.checkpoint);
-}
-
-JournalShipper::~JournalShipper() {
-  *alive_ = false;
 }
 
 bool JournalShipper::Handle(const protocol::ControlRequest& request, Answer& answer) {
@@ -39,7 +38,7 @@ bool JournalShipper::Handle(const protocol::ControlRequest& request, Answer& ans
   const auto* follow = std::get_if<protocol::FollowRequest>(&request);
   if (follow == nullptr) return false;
   const uint64_t call = ++last_call_;
-  if (const Status good = replication_.OnFollow(loop_.Now(), call, *follow); !good.ok()) {
+  if (const Status good = replication_.OnFollow(Now(), call, *follow); !good.ok()) {
     answer(protocol::Refusal{good});
   } else {
     calls_[call] = std::move(answer);
@@ -55,7 +54,7 @@ void JournalShipper::OnHeartbeat(uint64_t call, const protocol::ControlRequest& 
   // Calls that the coordinator never answers.
   constexpr size_t kMaxCalls = 1 << 17;
   if (electors_.size() > kMaxCalls) electors_.erase(electors_.begin());
-  replication_.OnElector(loop_.Now(), protocol::NodeOf(request), *state);
+  replication_.OnElector(Now(), protocol::NodeOf(request), *state);
   Update();
 }
 
@@ -90,30 +89,36 @@ uint64_t JournalShipper::OnWritten(std::span<const protocol::JournalRecord> reco
   if (replication_.followed()) {
     for (const auto& record : records) encoded.push_back(checkpoint::EncodePayload(record));
   }
-  const uint64_t position = replication_.Append(loop_.Now(), records, encoded);
+  const uint64_t position = replication_.Append(Now(), records, encoded);
   // Not from here: the caller goes on with what is agreed.
-  loop_.Post([this, alive = alive_] {
-    if (*alive) Update();
-  });
+  work_.loop().Post([this] { Update(); });
   return position;
 }
 
-void JournalShipper::OnCheckpoint(uint64_t id) {
-  replication_.OnCheckpoint(id);
-  Update();
-}
-
-void JournalShipper::Drop(protocol::DropCheckpoints what) {
-  drop_ = std::move(what);
-  Update();
-}
-
 void JournalShipper::OnTimer() {
-  replication_.OnTimer(loop_.Now());
+  replication_.OnTimer(Now());
   std::string waits_for = replication_.WaitsFor();
   if (waits_for != waits_for_ && !waits_for.empty()) spdlog::debug("the journal waits for {}", waits_for);
   waits_for_ = std::move(waits_for);
+  if (!work_.ended()) LookForLaterTerm();
   Update();
+}
+
+void JournalShipper::LookForLaterTerm() {
+  const Time now = Now();
+  const bool unconfirmed = !queue_.Stalled().ok() && !WaitsFor().empty();
+  if (unconfirmed && now - asked_ <= kLaterTermPause) return;
+  asked_ = now;
+  if (!unconfirmed || standbys_.empty()) return;
+  const auto ask = [this, addresses = standbys_] {
+    return AskForLaterTerm(addresses, options_.begin.config.coordinator, store_.term(), coordinator_);
+  };
+  work_.Post(others_, ask, [this](std::optional<uint64_t> term) {
+    if (!term) return;
+    options_.on_replaced(Status(
+        Code::kStale,
+        "a coordinator of term " + std::to_string(protocol::NumberOf(*term)) + " has replaced this one"));
+  });
 }
 
 void JournalShipper::Update() {
@@ -145,25 +150,21 @@ void JournalShipper::Update() {
 // Reads the journal behind the background thread's earlier writes: exactly their records are published by
 // then.
 void JournalShipper::ReadSnapshot() {
-  background_.Post([this, alive = alive_, &loop = loop_, &store = store_] {
-    auto records = std::make_shared<Result<std::vector<protocol::JournalRecord>>>(store.ReadJournal());
-    auto frames = std::make_shared<Bytes>();
-    if (records->ok()) {
-      for (const auto& record : **records)
-        protocol::JournalReplication::AppendFrame(checkpoint::EncodePayload(record), frames.get());
+  const auto read = [this]() -> Result<Bytes> {
+    LEAT_ASSIGN_OR_RETURN(const auto records, store_.ReadJournal());
+    Bytes frames;
+    for (const auto& record : records)
+      protocol::JournalReplication::AppendFrame(checkpoint::EncodePayload(record), &frames);
+    return frames;
+  };
+  work_.Post(background_, read, [this](Result<Bytes> frames) {
+    if (frames.ok()) {
+      replication_.OnSnapshot(Now(), std::move(*frames));
+      return Update();
     }
-    loop.Post([this, alive, records, frames] {
-      if (!*alive) return;
-      if (!records->ok()) {
-        spdlog::error("no standby can get the journal: {}", records->status().ToString());
-        loop_.After(kReadAgain, [this, alive] {
-          if (!*alive) return;
-          replication_.OnSnapshotFailed();
-          Update();
-        });
-        return;
-      }
-      replication_.OnSnapshot(loop_.Now(), std::move(*frames));
+    spdlog::error("no standby can get the journal: {}", frames.status().ToString());
+    work_.loop().After(kReadAgain, [this] {
+      replication_.OnSnapshotFailed();
       Update();
     });
   });

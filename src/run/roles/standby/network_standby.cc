@@ -1,7 +1,6 @@
-// A standby that shares nothing but the network with its coordinator (MakeNetworkStandby). It copies the
-// coordinator's journal and checkpoints into its own directory, and goes on with the job once a majority of
-// the members has elected it.
 #include "run/roles/standby/standby.h"
+
+#include <fcntl.h>
 
 #include <algorithm>
 #include <optional>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/path/paths.h"
 #include "base/threads/thread.h"
 #include "job/resume.h"
 #include "net/address.h"
@@ -18,12 +18,14 @@
 #include "net/transports.h"
 #include "protocol/succession/followed_journal.h"
 #include "run/launcher/signals.h"
+#include "run/roles/background_thread.h"
 #include "run/roles/role.h"
-#include "run/roles/standby/checkpoint_copy.h"
-#include "run/roles/standby/election.h"
-#include "run/roles/standby/member_calls.h"
+#include "storage/checkpoint/file.h"
 #include "storage/checkpoint/journal.h"
+#include "storage/checkpoint/manifest.h"
 #include "storage/checkpoint/standby/standby_directory.h"
+#include "storage/checkpoint/store.h"
+#include "storage/transfer/client.h"
 
 namespace leat::roles {
 namespace {
@@ -46,26 +48,67 @@ constexpr Duration kTurnDelay = std::chrono::milliseconds(400);
 // The members have ended by then, too.
 constexpr Duration kNobodyHeardLimit = std::chrono::seconds(120);
 
+constexpr uint64_t kPiece = 4 << 20;
+constexpr uint64_t kMaxManifest = 256 << 20;
+
+Status CopyShard(transfer::Client& client, const std::string& name, const std::string& path, uint64_t bytes) {
+  LEAT_ASSIGN_OR_RETURN(const uint64_t size, client.Size(name));
+  if (size != bytes) {
+    return {Code::kDataLoss,
+            name + ": has " + std::to_string(size) + " bytes, the manifest says " + std::to_string(bytes)};
+  }
+  LEAT_ASSIGN_OR_RETURN(auto file, checkpoint::File::Open(path, O_WRONLY | O_CREAT | O_TRUNC));
+  Bytes piece;
+  for (uint64_t at = 0; at < size; at += piece.size()) {
+    piece.resize(std::min(kPiece, size - at));
+    LEAT_RETURN_IF_ERROR(client.Read(name, at, piece));
+    LEAT_RETURN_IF_ERROR(file.Write(piece));
+  }
+  return file.Sync();
+}
+
+// Copies the shards of a checkpoint from the coordinator's transfer service into this empty directory, synced
+// and verified. The manifest is to be written last.
+Result<protocol::Manifest> CopyCheckpoint(transfer::Client& client, uint64_t id,
+                                          const std::string& directory) {
+  const std::string folder = checkpoint::CheckpointName(id) + "/";
+  const std::string name = folder + checkpoint::kManifestName;
+  LEAT_ASSIGN_OR_RETURN(const uint64_t size, client.Size(name));
+  if (size > kMaxManifest)
+    return Status(Code::kResourceExhausted, name + ": has " + std::to_string(size) + " bytes");
+  Bytes text(size);
+  LEAT_RETURN_IF_ERROR(client.Read(name, 0, text));
+  LEAT_ASSIGN_OR_RETURN(protocol::Manifest manifest, checkpoint::ParseManifest(text, name));
+  if (manifest.id != id)
+    return Status(Code::kDataLoss, name + ": is that of checkpoint " + std::to_string(manifest.id));
+  for (const auto& shard : manifest.shards) {
+    if (!IsPlainName(shard.file))
+      return Status(Code::kDataLoss, name + ": '" + shard.file + "' is not a valid name of a shard");
+    LEAT_RETURN_IF_ERROR(CopyShard(client, folder + shard.file, directory + "/" + shard.file, shard.bytes));
+  }
+  LEAT_RETURN_IF_ERROR(checkpoint::SyncDirectory(directory));
+  LEAT_RETURN_IF_ERROR(checkpoint::StandbyDirectory::Verify(directory, manifest));
+  return manifest;
+}
+
 // A member of the job that copies its coordinator's journal, until the members elect this one.
 class JournalCopy {
  public:
   JournalCopy(const StandbyOptions& options, std::unique_ptr<checkpoint::StandbyDirectory> directory,
-              Election* election, std::string address, control::ControlClient* client,
-              std::unique_ptr<control::ControlClient> member_client)
+              Election& election, std::string address)
       : options_(options),
         directory_(std::move(directory)),
-        election_(*election),
+        election_(election),
         address_(std::move(address)),
         metrics_(options.coordinator.metrics != nullptr ? options.coordinator.metrics->address() : ""),
         loop_(options.coordinator.metrics != nullptr ? &options.coordinator.metrics->liveness() : nullptr),
-        client_(*client),
-        member_calls_(std::move(member_client)),
+        client_(MakeClient()),
         journal_(directory_->coordinator(), directory_->term()),
-        copy_([&options](net::Loop& loop) {
-          return net::MakeTcpTransport(loop, {.token = options.coordinator.token,
-                                              .port = wire::TransferPort(),
-                                              .tls = options.coordinator.tls});
-        }) {}
+        member_{.client = MakeClient(), .call = {}} {}
+  ~JournalCopy() {
+    member_.client->Abort();
+    if (copy_.client != nullptr) copy_.client->Abort();
+  }
 
   struct Elected {
     uint64_t term = 0;             // its number
@@ -75,7 +118,7 @@ class JournalCopy {
   Result<Elected> Run() {
     launcher::SignalWatch signals([this](int) {
       stopped_.Set();
-      client_.Abort();
+      client_->Abort();
     });
     LEAT_RETURN_IF_ERROR(ReadOwnJournal());
     heard_ = begun_ = exchanged_ = clock_.Now();
@@ -84,7 +127,13 @@ class JournalCopy {
       if (!exchanged.ok()) return exchanged;
       const Election::Outcome outcome = election_.Look();
       if (outcome.elected) return Elected{protocol::NumberOf(*outcome.elected), electorate_->agreed()};
-      if (outcome.excluded) Exclude();
+      if (outcome.excluded) {
+        // The members know a set of coordinators without this one: its journal is incomplete.
+        spdlog::warn("the members do not elect this standby: it lacks a part of the journal");
+        election_.Withdraw();
+        standing_ = false;
+        excluded_ = true;
+      }
       if (clock_.Now() - heard_ > kNobodyHeardLimit) {
         return Status(Code::kUnavailable,
                       "neither a coordinator nor a majority of the members has been heard "
@@ -123,13 +172,13 @@ class JournalCopy {
     if (standing_ && now < next_try_) return Pause(kElectionPoll);
     // It cannot follow before it knows the job.
     if (job_.empty()) {
-      const auto joined = client_.Call(MakeJoin(), standing_ ? kCandidateCall : kFollowCall);
+      const auto joined = client_->Call(MakeJoin(), standing_ ? kCandidateCall : kFollowCall);
       if (const Status status = joined.ok() ? OnJoined(*joined) : joined.status(); !status.ok())
         return Missed(status);
     }
     if (!standing_) LEAT_RETURN_IF_ERROR(StayMember());
-    auto reply = client_.Call(journal_.MakeRequest(directory_->newest_checkpoint()),
-                              standing_ ? kCandidateCall : kFollowCall);
+    auto reply = client_->Call(journal_.MakeRequest(directory_->newest_checkpoint()),
+                               standing_ ? kCandidateCall : kFollowCall);
     if (!reply.ok()) return Missed(reply.status());
     auto received = journal_.OnReply(std::get<protocol::FollowReply>(*reply));
     if (!received.ok()) {
@@ -151,9 +200,13 @@ class JournalCopy {
 
   Status Stopped() const { return {Code::kAborted, over_ ? "the job is over" : "stopped"}; }
 
+  std::unique_ptr<control::ControlClient> MakeClient() const {
+    return control::ControlClient::Make(options_.leader, options_.coordinator.token,
+                                        options_.coordinator.tls);
+  }
   protocol::JoinRequest MakeJoin() const {
     return MakeJoinRequest(protocol::Role::kCoordinator, address_, options_.coordinator.place, process_,
-                           client_.address());
+                           client_->address());
   }
   Status OnJoined(const protocol::ControlReply& reply) {
     const auto& joined = std::get<protocol::JoinReply>(reply);
@@ -162,13 +215,13 @@ class JournalCopy {
     const std::string directory = directory_->directory();
     if (known && !job::SameJob(*known, joined.job)) {
       return {Code::kFailedPrecondition,
-              directory + ": holds another job than the coordinator at " + client_.address() + " runs"};
+              directory + ": holds another job than the coordinator at " + client_->address() + " runs"};
     }
     if (directory_->term() != 0 && !protocol::SameRun(directory_->term(), joined.term)) {
       return {Code::kFailedPrecondition, directory +
                                              ": belongs to another run of the job than the coordinator "
                                              "at " +
-                                             client_.address() + "; name another directory"};
+                                             client_->address() + "; name another directory"};
     }
     LEAT_RETURN_IF_ERROR(CheckStream(joined.job));
     job_ = joined.job;
@@ -218,22 +271,14 @@ class JournalCopy {
     return Pause(kFollowRetry);
   }
 
-  // The members know a set of coordinators without this one: its journal is incomplete.
-  void Exclude() {
-    spdlog::warn("the members do not elect this standby: it lacks a part of the journal");
-    election_.Withdraw();
-    standing_ = false;
-    excluded_ = true;
-  }
-
   void AddAddresses(const std::vector<std::string>& addresses) {
-    client_.AddAddresses(addresses);
-    member_calls_.client().AddAddresses(addresses);
+    client_->AddAddresses(addresses);
+    member_.client->AddAddresses(addresses);
   }
 
   // Joins again where it is no member, and says that it is alive.
   Status StayMember() {
-    if (const auto reply = member_calls_.Take(); reply && reply->ok()) {
+    if (const auto reply = member_.call.Take(); reply && reply->ok()) {
       const auto* answer = std::get_if<protocol::KeepAliveReply>(&**reply);
       if (answer == nullptr) return OnJoined(**reply);
       AddAddresses(answer->standbys);
@@ -245,13 +290,11 @@ class JournalCopy {
       // It has the rest of the journal written until the coordinator has ended: the others wait for that.
       over_ = over_ || answer->stop;
     }
-    if (member_calls_.busy() || clock_.Now() < next_alive_) return {};
+    if (member_.call.busy() || clock_.Now() < next_alive_) return {};
     next_alive_ = clock_.Now() + kAliveInterval;
-    if (node_) {
-      member_calls_.Start(protocol::KeepAlive{.node = *node_, .metrics = metrics_}, kMemberCallLimit);
-    } else {
-      member_calls_.Start(MakeJoin(), kMemberCallLimit);
-    }
+    protocol::ControlRequest request = MakeJoin();
+    if (node_) request = protocol::KeepAlive{.node = *node_, .metrics = metrics_};
+    member_.call.Start([this, request] { return member_.client->Call(request, kMemberCallLimit); });
     return {};
   }
 
@@ -286,18 +329,18 @@ class JournalCopy {
     if (journal_.began()) electorate_->OnAgreed(reply.agreed);
     if (std::exchange(electable_, reply.electable) != electable_) SayReady();
     complete_ = complete_ || reply.in_set;
-    if (auto done = copy_.TakeDone()) {
-      Status status = done->manifest.status();
-      if (status.ok()) status = directory_->Complete(*done->manifest);
+    if (const auto copied = copy_.call.Take()) {
+      Status status = copied->status();
+      if (status.ok()) status = directory_->Complete(**copied);
       if (status.ok()) {
-        spdlog::info("has a copy of checkpoint {}", done->id);
+        spdlog::info("has a copy of checkpoint {}", copy_.id);
       } else {
-        spdlog::warn("checkpoint {} cannot be copied: {}", done->id, status.message());
+        spdlog::warn("checkpoint {} cannot be copied: {}", copy_.id, status.message());
         next_copy_ = clock_.Now() + kCopyRetry;
       }
     }
     // A journal that names two electorates is kept.
-    if (!copy_.busy() && electorate_->Settled() && reply.oldest_kept > dropped_ &&
+    if (!copy_.call.busy() && electorate_->Settled() && reply.oldest_kept > dropped_ &&
         directory_->newest_checkpoint() >= reply.oldest_kept) {
       if (const Status dropped = directory_->Drop(reply.oldest_kept, reply.watermark); !dropped.ok()) {
         spdlog::warn("{}", dropped.ToString());
@@ -305,7 +348,7 @@ class JournalCopy {
       }
       dropped_ = reply.oldest_kept;
     }
-    if (copy_.busy() || reply.checkpoint <= directory_->newest_checkpoint() || clock_.Now() < next_copy_)
+    if (copy_.call.busy() || reply.checkpoint <= directory_->newest_checkpoint() || clock_.Now() < next_copy_)
       return {};
     const auto directory = directory_->Prepare(reply.checkpoint);
     if (!directory.ok()) {
@@ -313,9 +356,15 @@ class JournalCopy {
       next_copy_ = clock_.Now() + kCopyRetry;
       return {};
     }
-    const std::string& at = reply.transfers;
-    copy_.Start(reply.checkpoint, *directory,
-                at.starts_with(':') ? std::string(net::HostOf(client_.address())) + at : at);
+    copy_.client = std::make_shared<transfer::Client>(
+        AddressOf(reply.transfers, client_->address()), [this](net::Loop& loop) {
+          const CoordinatorOptions& own = options_.coordinator;
+          return net::MakeTcpTransport(loop,
+                                       {.token = own.token, .port = wire::TransferPort(), .tls = own.tls});
+        });
+    copy_.id = reply.checkpoint;
+    copy_.call.Start(
+        [client = copy_.client, id = copy_.id, to = *directory] { return CopyCheckpoint(*client, id, to); });
     return {};
   }
 
@@ -327,8 +376,7 @@ class JournalCopy {
   const std::string address_;
   const std::string metrics_;  // as in protocol::KeepAlive
   observe::WatchedLoop loop_;
-  control::ControlClient& client_;
-  MemberCalls member_calls_;
+  const std::unique_ptr<control::ControlClient> client_;
   const MonotonicClock clock_;
   const uint64_t process_ = NewProcess();
   protocol::FollowedJournal journal_;
@@ -344,45 +392,35 @@ class JournalCopy {
   bool standing_ = false;
   bool over_ = false;  // the job
   uint64_t dropped_ = 0;
-  CheckpointCopy copy_;
   StopEvent stopped_;  // a signal came
-};
-
-class NetworkStandby : public Standby {
- public:
-  explicit NetworkStandby(StandbyOptions* options) : options_(*options) {}
-
-  Status AwaitTurn() override {
-    CoordinatorOptions& coordinator = options_.coordinator;
-    LEAT_ASSIGN_OR_RETURN(JournalCopy::Elected elected, AwaitElection());
-    spdlog::warn("the members have elected this standby for term {}; it takes the job over", elected.term);
-    coordinator.term = elected.term;
-    coordinator.electors = std::move(elected.electors);
-    return {};
-  }
-
- private:
-  Result<JournalCopy::Elected> AwaitElection() {
-    CoordinatorOptions& coordinator = options_.coordinator;
-    LEAT_ASSIGN_OR_RETURN(auto directory, checkpoint::StandbyDirectory::Open(options_.directory));
-    LEAT_ASSIGN_OR_RETURN(const auto election, Election::Start(coordinator));
-    coordinator.listen = election->address();
-    LEAT_ASSIGN_OR_RETURN(const std::string address,
-                          net::AdvertisedAddress(coordinator.advertise, coordinator.listen));
-    const auto client = control::ControlClient::Make(options_.leader, coordinator.token, coordinator.tls);
-    auto member_client = control::ControlClient::Make(options_.leader, coordinator.token, coordinator.tls);
-    return JournalCopy(options_, std::move(directory), election.get(), address, client.get(),
-                       std::move(member_client))
-        .Run();
-  }
-
-  StandbyOptions& options_;
+  // Calls as a member. The coordinator may answer them only once this standby has more of the journal, so
+  // that they are made on a thread of their own while it follows.
+  struct MemberCalls {
+    std::unique_ptr<control::ControlClient> client;
+    BackgroundCall<Result<protocol::ControlReply>> call;
+  } member_;
+  struct CheckpointCopy {
+    std::shared_ptr<transfer::Client> client;  // null: nothing was copied yet
+    uint64_t id = 0;                           // the checkpoint
+    BackgroundCall<Result<protocol::Manifest>> call;
+  } copy_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Standby>> MakeNetworkStandby(StandbyOptions* options) {
-  return std::unique_ptr<Standby>(std::make_unique<NetworkStandby>(options));
+Status AwaitElection(StandbyOptions* options) {
+  CoordinatorOptions& coordinator = options->coordinator;
+  LEAT_ASSIGN_OR_RETURN(auto directory, checkpoint::StandbyDirectory::Open(options->directory));
+  LEAT_ASSIGN_OR_RETURN(const auto election, Election::Start(coordinator));
+  coordinator.listen = election->address();
+  LEAT_ASSIGN_OR_RETURN(const std::string address,
+                        net::AdvertisedAddress(coordinator.advertise, coordinator.listen));
+  JournalCopy copy(*options, std::move(directory), *election, address);
+  LEAT_ASSIGN_OR_RETURN(JournalCopy::Elected elected, copy.Run());
+  spdlog::warn("the members have elected this standby for term {}; it takes the job over", elected.term);
+  coordinator.term = elected.term;
+  coordinator.electors = std::move(elected.electors);
+  return {};
 }
 
 }  // namespace leat::roles

@@ -1,14 +1,19 @@
-// Settings of a coordinator beside its job: addresses, how it begins, and its observers.
+// `leat coordinator`: manages the view, leases and checkpoints. No gradient passes through it. Its settings
+// beside the job: addresses, how it begins, and its observers.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
 #include "base/ids.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "job/job.h"
 #include "net/address.h"
 #include "net/rpc/scaler/scaler_server.h"
 #include "net/tls/tls_identity.h"
@@ -58,6 +63,13 @@ struct CoordinatorOptions {
   std::function<void(const std::string& address)> on_ready;
 };
 
+// Runs the job's coordinator in the calling thread until the job is over, or until a signal stops it after a
+// final checkpoint. Writes summary.json into the job's directory at the end. kStale: another coordinator has
+// replaced this one, and goes on with the job. With `resume`, brokers and buckets that are away are waited
+// for; kAborted: a signal came meanwhile. Throws std::invalid_argument for errors of the user, and
+// StatusError.
+Status RunCoordinator(const job::Job& job, const CoordinatorOptions& options);
+
 // An option of the command line that sets a member. `leat coordinator` has all of them, from this list alone,
 // and docs/jobs.md shows them. Options with more than a value are added by the commands themselves.
 struct CoordinatorOption {
@@ -94,7 +106,23 @@ inline constexpr CoordinatorOption kCoordinatorOptions[] = {
 };
 
 // The options of `train` that differ from their defaults, as arguments of `leat coordinator`.
-std::vector<std::string> PassedOn(const CoordinatorOptions& options);
+inline std::vector<std::string> PassedOn(const CoordinatorOptions& options) {
+  const CoordinatorOptions usual;
+  std::vector<std::string> arguments;
+  for (const CoordinatorOption& option : kCoordinatorOptions) {
+    if (!option.train) continue;
+    std::visit(
+        [&](auto member) {
+          const auto& value = options.*member;
+          if (value == usual.*member) return;
+          arguments.emplace_back(option.name);
+          if constexpr (!std::is_same_v<decltype(value), const bool&>)
+            arguments.push_back(fmt::to_string(value));
+        },
+        option.member);
+  }
+  return arguments;
+}
 
 // Another port on the host of an address.
 inline std::string OnHostOf(const std::string& address, uint16_t port) {

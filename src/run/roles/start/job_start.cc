@@ -7,7 +7,6 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
-#include <utility>
 #include <variant>
 #include <vector>
 
@@ -18,12 +17,10 @@
 #include "job/resume.h"
 #include "net/address.h"
 #include "net/security/private_file.h"
-#include "run/launcher/start/await_healing.h"
-#include "run/roles/feed/model_files.h"
-#include "run/roles/input/fingerprints.h"
-#include "run/roles/input/resumed_stream.h"
+#include "run/launcher/signals.h"
+#include "run/roles/feed/job_feeds.h"
 #include "run/roles/role.h"
-#include "run/roles/standby/election.h"
+#include "run/roles/standby/standby.h"
 #include "show/tensorboard/event_file.h"
 #include "show/tensorboard/job_graph.h"
 
@@ -114,9 +111,9 @@ std::unique_ptr<tensorboard::RunWriter> StartTensorboard(const job::Job& job,
       });
 }
 
-std::unique_ptr<FeedThread> StartFeed(const job::Job& job, const CoordinatorOptions& options,
-                                      PublisherService* publisher) {
-  auto feed = FeedThread::Start(
+std::unique_ptr<feed::ServerThread> StartFeed(const job::Job& job, const CoordinatorOptions& options,
+                                              PublisherService* publisher) {
+  auto feed = feed::ServerThread::Start(
       OnHostOf(options.listen, options.feed_port), {.token = options.token, .tls = options.tls},
       {.id = job.InputsHash(),
        .open = [stream = job.StreamIn(ZoneOf(job, options.place))] { return stream->Open(); },

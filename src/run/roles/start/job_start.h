@@ -8,7 +8,7 @@
 #include "base/status.h"
 #include "job/job.h"
 #include "protocol/coordinator/coordinator.h"
-#include "run/roles/feed/feed_thread.h"
+#include "run/feed/server.h"
 #include "run/roles/input/coordinator_streams.h"
 #include "run/roles/predictions/publisher_service.h"
 #include "run/roles/standby/journal_shipper.h"
@@ -31,7 +31,7 @@ struct StartedJob {
   CoordinatorStreams streams;
   std::unique_ptr<PublisherService> publisher;  // null: this process publishes no predictions
   // For workers on hosts without the job's input; null: the job runs on all others.
-  std::unique_ptr<FeedThread> feed;
+  std::unique_ptr<feed::ServerThread> feed;
   protocol::CoordinatorConfig config;
   JournalShipping shipping;
   std::unique_ptr<tensorboard::RunWriter> tensorboard;  // null: nobody has asked for it

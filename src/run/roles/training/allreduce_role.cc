@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "base/exit_status.h"
@@ -54,9 +53,7 @@ class AllReduceRole final : public TrainingRole {
                   .parameters = &parameters_,
                   .allocate = [this](size_t bytes) { return copies_.Take(bytes); },
                   .late_labels = job_.schema.has_late_labels()}),
-        pulls_(
-            port, parameters_, [this] { return machine_.values(); },
-            [this]() -> const protocol::View& { return machine_.view(); }) {
+        pulls_(port, parameters_, machine_) {
     reducer_.RecordTo(track_);
   }
   ~AllReduceRole() override { shard_files_->Abort(); }

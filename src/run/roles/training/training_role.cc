@@ -1,11 +1,8 @@
 #include "run/roles/training/training_role.h"
 
-#include <utility>
-
 #include "base/log.h"
 #include "job/model.h"
 #include "net/same_host/shared_memory.h"
-#include "run/roles/role.h"
 
 namespace leat::roles {
 
@@ -31,18 +28,8 @@ TrainingRole::TrainingRole(net::Loop& loop, Membership& membership, job::Job job
   trainer_.RecordTo(compute_track_);
   if (job_.reports_batches()) trainer_.ScoreByInference();
   if (!job_.predictions.enabled()) return;
-  predictions_ = std::make_unique<WorkerPredictions>(
-      loop, job_, trainer_, options,
-      WorkerPredictions::Callbacks{
-          .coordinator = [this] { return membership_.coordinator(); },
-          .may_score = [this] { return MayScore(); },
-          .prepare = [this](const protocol::Lease& lease) { loader_.Prepare(lease); },
-          .recycle = [this](std::unique_ptr<PreparedSplit> split) { loader_.Recycle(std::move(split)); }});
-}
-
-TrainingRole::~TrainingRole() {
-  *here_ = false;
-  stream_.Abort();
+  predictions_ = std::make_unique<WorkerPredictions>(loop, membership, job_, trainer_, loader_, options,
+                                                     [this] { return MayScore(); });
 }
 
 Status TrainingRole::RunMember(Membership::Callbacks callbacks) {

@@ -8,9 +8,7 @@
 #include "job/job.h"
 #include "net/address.h"
 #include "net/frames/frame.h"
-#include "net/transports.h"
 #include "protocol/worker/worker.h"
-#include "run/roles/faults/kill_point.h"
 #include "run/roles/membership.h"
 #include "run/roles/role.h"
 #include "run/roles/training/training_role.h"
@@ -28,18 +26,29 @@ class WorkerRole final : public TrainingRole {
              OpenedStream stream, const RoleOptions& options)
       : TrainingRole(loop, membership, std::move(job), std::move(stream), options),
         runs_(trainer_, parameters_, job_.strategy, job_.optimizer),
-        client_(
-            transport, parameters_,
-            {.on_reply = [this](NodeId server, const protocol::PushReply& reply) { OnReply(server, reply); },
-             .on_failed =
-                 [this](NodeId server, uint64_t sequence, const Status& why) {
-                   if (failing_.insert(server).second)
-                     spdlog::warn("push to server {} failed, repeated until it answers: {}", server.value,
-                                  why.ToString());
-                   waits_.End(server, machine_.view());
-                   ExecuteAll(machine_.OnPushFailed(loop_.Now(), server, sequence, why));
-                 },
-             .on_silence = [this](NodeId server, bool silent) { OnSilence(server, silent); }}),
+        client_(transport, parameters_,
+                {.on_reply =
+                     [this](NodeId server, const protocol::PushReply& reply) {
+                       RecordReply(server, reply.sequence);
+                       if (!failing_.empty() && failing_.erase(server) > 0)
+                         spdlog::info("server {} answers again", server.value);
+                       waits_.End(server, machine_.view());
+                       ExecuteAll(machine_.OnPushReply(loop_.Now(), server, reply));
+                     },
+                 .on_failed =
+                     [this](NodeId server, uint64_t sequence, const Status& why) {
+                       if (failing_.insert(server).second)
+                         spdlog::warn("push to server {} failed, repeated until it answers: {}", server.value,
+                                      why.ToString());
+                       waits_.End(server, machine_.view());
+                       ExecuteAll(machine_.OnPushFailed(loop_.Now(), server, sequence, why));
+                     },
+                 .on_silence =
+                     [this](NodeId server, bool silent) {
+                       if (silent) spdlog::warn("server {}: no sign of life from its host", server.value);
+                       machine_.OnSilence(server, silent);
+                       membership_.Update();
+                     }}),
         machine_({.table = table_,
                   .strategy = job_.strategy,
                   .leases_ahead = kLeasesAhead,
@@ -143,19 +152,6 @@ class WorkerRole final : public TrainingRole {
     compute_track_->Add(push.mapped());
   }
 
-  void OnReply(NodeId server, const protocol::PushReply& reply) {
-    RecordReply(server, reply.sequence);
-    if (!failing_.empty() && failing_.erase(server) > 0)
-      spdlog::info("server {} answers again", server.value);
-    waits_.End(server, machine_.view());
-    ExecuteAll(machine_.OnPushReply(loop_.Now(), server, reply));
-  }
-  void OnSilence(NodeId server, bool silent) {
-    if (silent) spdlog::warn("server {}: no sign of life from its host", server.value);
-    machine_.OnSilence(server, silent);
-    membership_.Update();
-  }
-
   // Splits that are trained, ready, and asked for or being decoded, one of each: asking takes a heartbeat,
   // and that as long as a small model takes for a split.
   static constexpr uint32_t kLeasesAhead = 3;
@@ -175,12 +171,12 @@ Status RunWorkerOnce(net::Loop& loop, Membership& membership, const RoleOptions&
   // Where other workers find this one, if the job has no servers: it has to be known before the job is.
   const auto transport = MakeTransport(loop, options, collective::MemberPort());
   collective::Port port;
-  auto listener = transport->Listen(options.listen, [&port](std::unique_ptr<net::Connection> caller) {
-    return port.Adopt(std::move(caller));
-  });
-  if (!listener.ok()) return listener.status();
+  LEAT_ASSIGN_OR_RETURN(auto listener,
+                        transport->Listen(options.listen, [&port](std::unique_ptr<net::Connection> caller) {
+                          return port.Adopt(std::move(caller));
+                        }));
   LEAT_ASSIGN_OR_RETURN(const std::string address,
-                        net::AdvertisedAddress(options.advertise, (*listener)->address()));
+                        net::AdvertisedAddress(options.advertise, listener->address()));
   auto joined = membership.Join(address, options.standby);
   if (!joined.ok()) return Membership::JoinError(joined.status());
   job::Job job = std::move(*joined);
@@ -193,7 +189,7 @@ Status RunWorkerOnce(net::Loop& loop, Membership& membership, const RoleOptions&
     net::Linger(loop, *transport, kLinger);
     return outcome;
   }
-  listener->reset();
+  listener.reset();
   const auto to_servers = MakeTransport(loop, options, wire::ServerPort());
   to_servers->TrustNetwork(job.trusted_network);
   const Status outcome =
@@ -205,10 +201,7 @@ Status RunWorkerOnce(net::Loop& loop, Membership& membership, const RoleOptions&
 }  // namespace
 
 Status RunWorker(const RoleOptions& options) {
-  return RejoinWhileEvicted(options.coordinator_client, protocol::Role::kWorker,
-                            [&options](net::Loop& loop, Membership& membership) {
-                              return RunWorkerOnce(loop, membership, options);
-                            });
+  return RejoinWhileEvicted(options, protocol::Role::kWorker, RunWorkerOnce);
 }
 
 }  // namespace leat::roles
