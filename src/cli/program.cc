@@ -87,13 +87,15 @@ void CheckCommand(const CLI::App& app, std::string_view word) {
                               (nearest.empty() ? "; see leat --help" : "; did you mean '" + nearest + "'?"));
 }
 
-// An empty text is a shell's variable that is not set, as in --resume "$DIR"; NaN passes every range.
+// An empty text is a shell's variable that is not set, as in --resume "$DIR"; NaN passes every range; CLI11
+// takes -1 for the largest number without a sign.
 void CheckValues(CLI::App* app) {
   for (CLI::App* command : app->get_subcommands([](CLI::App*) { return true; })) CheckValues(command);
   for (CLI::Option* option : app->get_options()) {
-    const bool number = option->get_type_name().find("FLOAT") != std::string::npos;
-    option->check([number](const std::string& text) -> std::string {
+    const auto is = [type = option->get_type_name()](const char* of) { return type.find(of) != type.npos; };
+    option->check([number = is("FLOAT"), no_sign = is("UINT")](const std::string& text) -> std::string {
       if (text.empty()) return "its value is empty";
+      if (no_sign && text.front() == '-') return text + " is negative";
       return number && std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is not a number" : "";
     });
   }

@@ -120,6 +120,14 @@ def test_values_that_are_none(tmp_path, command, option, value):
     assert not os.listdir(tmp_path)
 
 
+@pytest.mark.parametrize("command, option", [
+    ("demo", "--max-time"), ("coordinator", "--max-time"), ("train", "--events"), ("train", "--pause-at"),
+    ("coordinator", "--transfer-port"), ("serve --directory .", "--refresh"), ("publish x --topic x", "--seed")])
+def test_negative_numbers(tmp_path, command, option):
+    leat.refused(leat.run(*command.split(), option, "-1", cwd=tmp_path), option, "-1")
+    assert not os.listdir(tmp_path)
+
+
 @pytest.mark.parametrize("command", [
     "train {job}", "train {job} --data {data}", "train {job} --data {data} --directory x", "demo --events 10",
     "coordinator {job} --data {data} --directory x", "simulate {job}", "graph {job}", "pool --directory x",
