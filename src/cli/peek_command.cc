@@ -14,7 +14,7 @@
 #include "cli/commands.h"
 #include "cli/topic_options.h"
 #include "job/model/model_section.h"
-#include "show/report/grouped.h"
+#include "show/report/display.h"
 #include "stream/inspect/peek.h"
 #include "stream/schema.h"
 

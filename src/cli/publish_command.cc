@@ -16,7 +16,7 @@
 #include "cli/commands.h"
 #include "cli/topic_options.h"
 #include "run/launcher/signals.h"
-#include "show/report/grouped.h"
+#include "show/report/display.h"
 #include "stream/csv/delimiter.h"
 #include "stream/publish/publish.h"
 #include "stream/publish/rows.h"

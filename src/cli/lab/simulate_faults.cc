@@ -17,7 +17,7 @@
 #include "base/text.h"
 #include "lab/sim/fault_job.h"
 #include "lab/soak/seed_pool.h"
-#include "show/report/grouped.h"
+#include "show/report/display.h"
 
 namespace leat {
 namespace {

@@ -24,7 +24,7 @@
 #include "net/rpc/client.h"
 #include "run/launcher/admin.h"
 #include "run/launcher/token.h"
-#include "show/report/grouped.h"
+#include "show/report/display.h"
 #include "storage/checkpoint/variables.h"
 
 namespace leat::soak {

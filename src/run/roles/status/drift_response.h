@@ -9,7 +9,7 @@
 #include "base/metrics/drift.h"
 #include "net/loop.h"
 #include "protocol/coordinator/coordinator.h"
-#include "show/report/prequential.h"
+#include "show/report/progress.h"
 
 namespace leat::roles {
 
