@@ -31,7 +31,7 @@
 #include "frame/session.h"
 #include "job/job.h"
 #include "run/roles/input/split_loader.h"
-#include "show/http/access.h"
+#include "show/http/listener.h"
 #include "stream/bots/synthetic.h"
 #include "stream/log/log.h"
 #include "stream/log/log_writer.h"

@@ -16,7 +16,7 @@
 #include "run/launcher/signals.h"
 #include "run/launcher/token.h"
 #include "show/history/history_file.h"
-#include "show/http/access.h"
+#include "show/http/listener.h"
 
 namespace leat {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/exit_status.h"
 #include "cli/commands.h"
 #include "run/launcher/security.h"
-#include "show/http/probe.h"
+#include "show/http/listener.h"
 
 namespace leat {
 namespace {

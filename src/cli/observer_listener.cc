@@ -7,7 +7,7 @@
 #include "base/exit_status.h"
 #include "net/address.h"
 #include "run/roles/role.h"
-#include "show/http/access.h"
+#include "show/http/listener.h"
 
 namespace leat {
 namespace {

@@ -32,7 +32,7 @@
 #include "compute/ops/passes.h"
 #include "job/job.h"
 #include "run/roles/role.h"
-#include "show/http/access.h"
+#include "show/http/listener.h"
 
 namespace leat {
 

@@ -4,7 +4,7 @@
 #include "base/exit_status.h"
 #include "cli/commands.h"
 #include "run/launcher/token.h"
-#include "show/http/access.h"
+#include "show/http/listener.h"
 
 namespace leat {
 

@@ -14,7 +14,7 @@
 #include "run/launcher/security.h"
 #include "run/launcher/token.h"
 #include "run/roles/start/coordinator_options.h"
-#include "show/http/access.h"
+#include "show/http/listener.h"
 
 namespace leat {
 namespace {

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "show/dashboard/frames.h"
 #include "show/history/job_monitor.h"
-#include "show/http/access.h"
+#include "show/http/listener.h"
 
 namespace leat::observe {
 
