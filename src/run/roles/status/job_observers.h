@@ -14,7 +14,7 @@
 #include "protocol/coordinator/coordinator.h"
 #include "run/roles/background_thread.h"
 #include "run/roles/start/coordinator_options.h"
-#include "show/history/recorder.h"
+#include "show/history/job_monitor.h"
 #include "show/report/job_status.h"
 #include "show/tensorboard/run_writer.h"
 
