@@ -8,8 +8,8 @@
 #include "base/log.h"
 #include "base/recorder/spans_codec.h"
 #include "base/threads/thread.h"
-#include "show/timeline/clock_offset.h"
 #include "show/timeline/collector.h"
+#include "show/timeline/trace.h"
 
 namespace leat::roles {
 namespace {

@@ -25,7 +25,7 @@
 #include "run/roles/input/resumed_stream.h"
 #include "run/roles/role.h"
 #include "run/roles/standby/election.h"
-#include "show/tensorboard/event_file.h"
+#include "show/tensorboard/events.h"
 #include "show/tensorboard/job_graph.h"
 
 namespace leat::roles {

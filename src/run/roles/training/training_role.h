@@ -20,7 +20,7 @@
 #include "run/roles/role.h"
 #include "run/roles/shards/shard_files.h"
 #include "run/roles/training/waits.h"
-#include "show/tensorboard/gradients.h"
+#include "show/tensorboard/events.h"
 #include "train/collective/port.h"
 #include "train/step/batch_log.h"
 #include "train/step/longest_step.h"
