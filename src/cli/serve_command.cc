@@ -27,8 +27,8 @@
 #include "run/launcher/token.h"
 #include "run/roles/follow/follower_role.h"
 #include "run/roles/role.h"
-#include "serve/checkpoint_watch.h"
 #include "serve/service.h"
+#include "serve/versions.h"
 
 namespace leat {
 namespace {
