@@ -16,7 +16,7 @@
 #include "frame/report.h"
 #include "frame/scraper.h"
 #include "frame/session.h"
-#include "show/http/access.h"
+#include "show/http/listener.h"
 
 namespace {
 

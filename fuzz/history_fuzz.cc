@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "show/history/records.h"
+#include "show/history/history_file.h"
 
 using namespace leat::observe;
 

@@ -7,7 +7,6 @@
 
 #include "base/check.h"
 #include "net/http/exchange.h"
-#include "show/http/access.h"
 #include "show/http/listener.h"
 
 namespace {

@@ -40,6 +40,7 @@ CTEST_CLOSING = re.compile(r"\d+% tests passed, \d+ tests? failed out of \d+")
 GTEST_BEGIN = re.compile(r"\[ RUN      \] (.+)")
 GTEST_END = re.compile(r"\[ +(OK|FAILED|SKIPPED) +\] (\S+?)(?:, where .*)? \((\d+) ms\)")
 FOLDERS = re.compile(r"^# folders: (.+)$", re.MULTILINE)
+COMMAND = re.compile(r'\b(?:AddCommand|add_subcommand|add|add_role)\(\s*(?:app, result,\s*)?"([a-z-]+)"')
 IMPORT = re.compile(r"^(?:import|from) (\w+)", re.MULTILINE)
 SANITIZERS = ("asan", "tsan")
 # Sources that are compiled alone at most; with more, batches take less time.
@@ -277,6 +278,12 @@ class PythonTests:
                 todo += [(Path(at).parent / f"{name}.py").as_posix() for name in IMPORT.findall(self.texts[at])]
         return found
 
+    def commands(self, path):
+        """The commands that a source adds, and the one that is its name."""
+        source = self.root / path
+        added = COMMAND.findall(source.read_text(encoding="utf-8")) if source.is_file() else []
+        return [*added, Path(path).stem.removesuffix("_command").replace("_", "-")]
+
     def distance(self, path, changed, code):
         """How far a file is from a change; None: it names no folder that the change reaches."""
         near, text = [], self.texts[path]
@@ -290,8 +297,7 @@ class PythonTests:
         for one in changed:
             # Commands of the program: files of tests/system name them in quotes.
             if one.startswith("src/cli/") and path.startswith("tests/system/"):
-                command = Path(one).stem.removesuffix("_command").replace("_", "-")
-                near.append(0 if f'"{command}"' in text else 1)
+                near.append(0 if any(f'"{command}"' in text for command in self.commands(one)) else 1)
         return min(near, default=None)
 
 
@@ -682,6 +688,7 @@ TREE = {
     "src/optim/CMakeLists.txt": 'leat_module(NAME optim PURPOSE "p")\n',
     "src/optim/optim_test.cc": "",
     "src/cli/serve_command.cc": "",
+    "src/cli/model_commands.cc": 'AddCommand(\n      app, result, "serve", "answer requests", Serve)',
     "tests/CMakeLists.txt": "leat_test(NAME cut_test SOURCES cut/cut_test.cc LIBS leat_roles)\n"
                             "leat_test(NAME cut_${what}_test SOURCES cut/cut_test.cc LIBS leat_roles)\n",
     "tests/cut/cut_test.cc": "",
@@ -707,6 +714,7 @@ CHOICES = [
     (["src/optim/optim.h"], "optim_test python.job", "", []),
     (["tests/system/hosts.py"], "system.hosts system.serve", "", []),
     (["src/cli/serve_command.cc"], "system.serve system.hosts system.pages system.counter", "", ["src/cli/serve_command.cc"]),
+    (["src/cli/model_commands.cc"], "system.serve system.hosts system.pages system.counter", "", ["src/cli/model_commands.cc"]),
     (["README.md", "docs/jobs.md", "python/leat/job.py", "tests/cut/disk.h"], "cut_test system.pages python.job", "README.md", []),
     (["README.md", "src/CMakeLists.txt"], "", "README.md src/CMakeLists.txt", []),
 ]

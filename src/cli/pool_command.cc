@@ -9,7 +9,6 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -17,7 +16,7 @@
 #include "base/json/text.h"
 #include "base/path/paths.h"
 #include "cli/commands.h"
-#include "cli/common_options.h"
+#include "cli/options.h"
 #include "job/job.h"
 #include "net/address.h"
 #include "net/rpc/client.h"
@@ -43,26 +42,19 @@ struct PoolArguments {
   SecurityOptions security;
   int ready_fd = -1;
   // Options of an agent.
-  std::string name, host = "127.0.0.1", host_class, data;
+  pool::AgentOptions agent;
   double cores = 0, memory = 0;  // memory in MB
-  uint32_t first_user = 2'000'000'000;
   // Options of a job.
-  std::string file, access, workers;
-  int32_t priority = 0;
-  double share = 1;
-  uint32_t least_workers = 0, servers = 0;
+  std::string file, access;
+  job::JobOverrides overrides;
+  pool::SubmitRequest request;
+  uint32_t least_workers = 0;
   double coordinator_cores = 0.1, server_cores = 0.5, worker_cores = 1;
   double coordinator_memory = 256, server_memory = 256, worker_memory = 256;
-  uint64_t job = 0;
-  pool::HostClasses classes;
-  bool discard = false, json = false, wait = false;
-  uint32_t over = pool::ListRequest().over;
+  pool::CancelRequest cancel;
+  pool::ListRequest list;
+  bool json = false;
 };
-
-int Ended(const Status& status) {
-  if (!status.ok()) std::fprintf(stderr, "leat: %s\n", status.message().c_str());
-  return ExitStatusOf(status.code());
-}
 
 pool::Resources ResourcesOf(double cores, double megabytes) {
   return {static_cast<uint64_t>(std::llround(cores * 1000)),
@@ -79,34 +71,31 @@ int RunPoolCommand(const PoolArguments& a) {
   options.token = OrThrow(launcher::UserToken());
   options.tls = security.tls;
   options.on_ready = [&a](const std::string& address) { (void)launcher::SayReady(a.ready_fd, address); };
-  return Ended(pool::RunPool(options));
+  return PrintOutcome(pool::RunPool(options));
 }
 
 int RunAgentCommand(PoolArguments a) {
   launcher::BlockSignals();
+  pool::AgentOptions& options = a.agent;
   const launcher::Security security = a.security.Read();
-  ThrowIfError(launcher::CheckListen(security, a.host + ":0"));
+  ThrowIfError(launcher::CheckListen(security, options.host + ":0"));
   ThrowIfError(net::ParseAddress(a.pool).status());
   if (a.cores == 0) a.cores = get_nprocs();
   if (a.memory == 0) {
     struct sysinfo info {};
     if (sysinfo(&info) == 0) a.memory = static_cast<double>(info.totalram) * info.mem_unit * 0.9 / 1e6;
   }
-  pool::AgentOptions options;
   options.pool = a.pool;
   options.token = OrThrow(launcher::UserToken());
   options.tls = security.tls;
   options.trusted_network = security.trusted_network;
-  options.name = a.name.empty() ? net::HostName() : a.name;
-  if (options.name.empty() || options.name.size() > 200)
-    throw std::invalid_argument("the agent needs a name of 1 to 200 characters (--name)");
-  options.host = a.host;
+  if (options.name.empty()) options.name = net::HostName();
+  RefuseIf(options.name.empty() || options.name.size() > 200,
+           "the agent needs a name of 1 to 200 characters (--name)");
   options.offer = ResourcesOf(a.cores, a.memory);
   options.directory = AbsolutePathOrThrow(a.directory);
-  options.host_class = a.host_class;
-  options.data = a.data.empty() ? "" : AbsolutePathOrThrow(a.data);
-  options.first_user = a.first_user;
-  return Ended(pool::RunAgent(options));
+  if (!options.data.empty()) options.data = AbsolutePathOrThrow(options.data);
+  return PrintOutcome(pool::RunAgent(options));
 }
 
 // Throws std::invalid_argument with the pool's error.
@@ -115,15 +104,14 @@ std::string Ask(const PoolArguments& a, PoolKind kind, const std::string& body) 
                                                    a.security.Read().tls, pool::PoolPort());
   auto reply = OrThrow(client->Call(protocol::PoolRequest{kind, body}, std::chrono::seconds(10)));
   auto* said = std::get_if<protocol::PoolReply>(&reply);
-  if (said == nullptr) throw std::invalid_argument(a.pool + " is no pool");
+  RefuseIf(said == nullptr, a.pool + " is no pool");
   ThrowIfError(said->status);
   return std::move(said->body);
 }
 
 // Only its owner can read the files.
 void WriteAccess(const PoolArguments& a, pool::JobId job) {
-  if (fs::exists(a.access) && !fs::is_empty(a.access))
-    throw std::invalid_argument("--access: " + a.access + " has files already");
+  RefuseIf(fs::exists(a.access) && !fs::is_empty(a.access), "--access: " + a.access + " has files already");
   const auto access =
       OrThrow(pool::FromJson<pool::UserAccess>(Ask(a, PoolKind::kAccess, ToJson(pool::JobNumber{job}))));
   ThrowIfError(checkpoint::MakeDirectory(a.access));
@@ -137,39 +125,26 @@ void WriteAccess(const PoolArguments& a, pool::JobId job) {
 }
 
 int Submit(const PoolArguments& a) {
-  job::JobSource source{.file = a.file};
-  job::JobOverrides overrides;
-  overrides.data = a.data;
-  if (!a.workers.empty()) {
-    const auto workers = job::ParseWorkerRange(a.workers);
-    if (!workers.ok()) Throw(workers.status().With("--workers"));
-    overrides.workers = workers->least;
-    overrides.max_workers = workers->most;
-  }
-  if (a.servers > 0) overrides.servers = a.servers;
-  const job::Job job = job::Job::Load(source, overrides);
+  const job::Job job = job::Job::Load({.file = a.file}, a.overrides);
   ThrowIfError(pool::CheckJob(job));
 
-  pool::SubmitRequest request;
+  pool::SubmitRequest request = a.request;
   request.spec.name = job.name;
-  request.spec.priority = a.priority;
-  request.spec.share = a.share;
   request.spec.resources = {ResourcesOf(a.coordinator_cores, a.coordinator_memory),
                             ResourcesOf(a.server_cores, a.server_memory),
                             ResourcesOf(a.worker_cores, a.worker_memory)};
-  request.spec.classes = a.classes;
-  if (a.classes.server.empty()) request.spec.classes.server = job.topology.server_class;
-  if (a.classes.worker.empty()) request.spec.classes.worker = job.topology.worker_class;
+  pool::HostClasses& classes = request.spec.classes;
+  if (classes.server.empty()) classes.server = job.topology.server_class;
+  if (classes.worker.empty()) classes.worker = job.topology.worker_class;
   request.spec.servers = job.servers;
   request.spec.least_workers = a.least_workers > 0 ? a.least_workers : job.workers;
   request.spec.workers = job.workers;
-  if (!job.strategy.on_servers() && request.spec.least_workers < 2)
-    throw std::invalid_argument("--min-workers: allreduce needs 2 or more workers");
+  RefuseIf(!job.strategy.on_servers() && request.spec.least_workers < 2,
+           "--min-workers: allreduce needs 2 or more workers");
   ThrowIfError(Check(request.spec));
   request.payload.file = OrThrow(net::ReadPublicFile(a.file));
-  request.payload.data = a.data.empty() ? "" : AbsolutePathOrThrow(a.data);
+  request.payload.data = a.overrides.data.empty() ? "" : AbsolutePathOrThrow(a.overrides.data);
   request.payload.workers = ToString(protocol::WorkerRange{job.workers, job.max_workers});
-  request.wait = a.wait;
   request.payload.bots = job.stream->bots() != nullptr;
   if (job.checkpoint_to) {
     // Another host has neither files of this one nor the embedded log.
@@ -191,13 +166,13 @@ std::string Text(const Json& json, const char* name) {
 }
 
 int List(const PoolArguments& a) {
-  const std::string body = Ask(a, PoolKind::kList, ToJson(pool::ListRequest{a.over}));
+  const std::string body = Ask(a, PoolKind::kList, ToJson(a.list));
   if (a.json) {
     std::printf("%s\n", body.c_str());
     return 0;
   }
   const Json all = ParsedOrderedJson(body);
-  if (!all.is_object()) throw std::invalid_argument("the pool's answer cannot be read");
+  RefuseIf(!all.is_object(), "the pool's answer cannot be read");
   std::printf("%-5s %-20s %-10s %8s %6s %7s %6s %7s %3s %12s  %s\n", "job", "name", "state", "priority",
               "share", "cores", "fair", "workers", "ps", "events", "");
   for (const Json& job : all.value("jobs", Json::array())) {
@@ -243,64 +218,54 @@ void AddPoolCommands(CLI::App& app, int* result) {
       ->required();
   pool->add_option("--listen", a->listen, "address that the pool listens on; port 0: any free port")
       ->capture_default_str();
-  pool->add_option("--ready-fd", a->ready_fd, "file descriptor to write the address to")->group("");
+  AddDescriptors(pool, &a->ready_fd);
 
   auto* agent = add("agent", "offer this host to a pool", [a] { return RunAgentCommand(*a); });
   add_pool(agent);
   agent->add_option("--directory", a->directory, "directory for what the jobs keep on this host")->required();
-  agent->add_option("--name", a->name, "name of this agent in the pool (default: the host's)");
-  agent->add_option("--host", a->host, "name or address of this host for others")->capture_default_str();
-  agent->add_option("--cores", a->cores, "cores that it offers (default: all)")
-      ->check(CLI::Range(0.001, 1e5));
-  agent->add_option("--memory", a->memory, "memory that it offers, in MB (default: 9/10 of all)")
-      ->check(CLI::Range(1.0, 1e9));
-  agent->add_option("--class", a->host_class, "class of this host, for jobs that want one")
+  agent->add_option("--name", a->agent.name, "name of this agent in the pool (default: the host's)");
+  agent->add_option("--host", a->agent.host, "name or address of this host for others")
+      ->capture_default_str();
+  AddNumber(agent, "--cores", &a->cores, "cores that it offers (default: all)", 0.001, 1e5);
+  AddNumber(agent, "--memory", &a->memory, "memory that it offers, in MB (default: 9/10 of all)", 1, 1e9);
+  agent->add_option("--class", a->agent.host_class, "class of this host, for jobs that want one")
       ->envname("LEAT_CLASS")
       ->check(CLI::Validator(
           [](const std::string& name) {
             return name.empty() || name.size() > 64 ? "it has 1 to 64 characters" : "";
           },
           ""));
-  AddData(agent, &a->data, "directory of the jobs' input files (default: what leat submit says)");
-  agent
-      ->add_option("--first-user", a->first_user,
-                   "where the agent is root: the user of job N has this number plus N")
-      ->capture_default_str()
-      ->check(CLI::Range(1000u, 4'000'000'000u));
+  AddData(agent, &a->agent.data, "directory of the jobs' input files (default: what leat submit says)");
+  AddNumber(agent, "--first-user", &a->agent.first_user,
+            "where the agent is root: the user of job N has this number plus N", 1000, 4'000'000'000);
 
   auto* submit = add("submit", "queue a job in a pool, and print its number", [a] { return Submit(*a); });
   add_pool(submit);
   submit->add_option("job", a->file, "job file (YAML)")->required();
-  submit->add_option("--priority", a->priority, "jobs of a higher priority come first")
+  submit->add_option("--priority", a->request.spec.priority, "jobs of a higher priority come first")
       ->capture_default_str();
-  submit->add_option("--share", a->share, "weight among jobs of the same priority")->capture_default_str();
-  submit
-      ->add_option("--workers", a->workers,
-                   "number of workers, or a range for the autoscaler, MIN:MAX (default: the job's)")
-      ->type_name("N|MIN:MAX");
+  submit->add_option("--share", a->request.spec.share, "weight among jobs of the same priority")
+      ->capture_default_str();
+  AddWorkers(submit, &a->overrides.workers, &a->overrides.max_workers,
+             "number of workers, or a range for the autoscaler, MIN:MAX (default: the job's)");
   submit->add_option("--min-workers", a->least_workers,
                      "the job does not run with fewer workers (default: the least of --workers)");
-  submit->add_option("--ps", a->servers, "number of parameter servers (default, or 0: the job's)");
-  AddData(submit, &a->data, "directory of the job's input files, on each host");
-  submit->add_option("--coordinator-cores", a->coordinator_cores, "cores of the coordinator")
-      ->capture_default_str();
-  submit->add_option("--ps-cores", a->server_cores, "cores of a server")->capture_default_str();
-  submit->add_option("--worker-cores", a->worker_cores, "cores of a worker")->capture_default_str();
-  submit->add_option("--coordinator-memory", a->coordinator_memory, "memory of the coordinator, in MB")
-      ->capture_default_str();
-  submit->add_option("--ps-memory", a->server_memory, "memory of a server, in MB")->capture_default_str();
-  submit->add_option("--worker-memory", a->worker_memory, "memory of a worker, in MB")->capture_default_str();
-  submit->add_option("--coordinator-class", a->classes.coordinator,
+  submit->add_option("--ps", a->overrides.servers, "number of parameter servers (default, or 0: the job's)");
+  AddData(submit, &a->overrides.data, "directory of the job's input files, on each host");
+  AddNumber(submit, "--coordinator-cores", &a->coordinator_cores, "cores of the coordinator", 0, 1e6);
+  AddNumber(submit, "--ps-cores", &a->server_cores, "cores of a server", 0, 1e6);
+  AddNumber(submit, "--worker-cores", &a->worker_cores, "cores of a worker", 0, 1e6);
+  AddNumber(submit, "--coordinator-memory", &a->coordinator_memory, "memory of the coordinator, in MB", 0,
+            1e6);
+  AddNumber(submit, "--ps-memory", &a->server_memory, "memory of a server, in MB", 0, 1e6);
+  AddNumber(submit, "--worker-memory", &a->worker_memory, "memory of a worker, in MB", 0, 1e6);
+  submit->add_option("--coordinator-class", a->request.spec.classes.coordinator,
                      "class of the coordinator's host (default: any)");
-  submit->add_option("--ps-class", a->classes.server,
+  submit->add_option("--ps-class", a->request.spec.classes.server,
                      "class of the servers' hosts (default: topology: servers of the job, or any)");
-  submit->add_option("--worker-class", a->classes.worker,
+  submit->add_option("--worker-class", a->request.spec.classes.worker,
                      "class of the workers' hosts (default: topology: workers of the job, or any)");
-  submit->add_flag("--wait", a->wait, "queue the job even if no agents of now could run it");
-  for (CLI::Option* option : submit->get_options()) {
-    const std::string name = option->get_name();
-    if (name.ends_with("-cores") || name.ends_with("-memory")) option->check(CLI::Range(0.0, 1e6));
-  }
+  submit->add_flag("--wait", a->request.wait, "queue the job even if no agents of now could run it");
   submit->add_option(
       "--access", a->access,
       "new folder for the job's token and a certificate for the role admin, for leat status and others");
@@ -308,16 +273,16 @@ void AddPoolCommands(CLI::App& app, int* result) {
   auto* jobs = add("jobs", "show the jobs and agents of a pool", [a] { return List(*a); });
   add_pool(jobs);
   jobs->add_flag("--json", a->json, "print one JSON object");
-  jobs->add_option("--over", a->over, "of the jobs that are over, so many of the newest")
+  jobs->add_option("--over", a->list.over, "of the jobs that are over, so many of the newest")
       ->capture_default_str();
 
   auto* cancel = add("cancel", "end a job of a pool, with a checkpoint", [a] {
-    Ask(*a, PoolKind::kCancel, ToJson(pool::CancelRequest{a->job, a->discard}));
+    Ask(*a, PoolKind::kCancel, ToJson(a->cancel));
     return 0;
   });
   add_pool(cancel);
-  cancel->add_option("job", a->job, "number of the job")->required();
-  cancel->add_flag("--discard", a->discard,
+  cancel->add_option("job", a->cancel.job, "number of the job")->required();
+  cancel->add_flag("--discard", a->cancel.discard,
                    "do not write the checkpoint: what was trained since the last one is lost");
 }
 

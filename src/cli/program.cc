@@ -26,13 +26,11 @@
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/leat.h"
-#include "cli/run/job_options.h"
 #include "compute/kernels/cpu/table.h"
 #include "compute/kernels/reference/reference.h"
 #include "compute/ops/passes.h"
 #include "job/job.h"
 #include "run/roles/role.h"
-#include "show/http/access.h"
 
 namespace leat {
 
@@ -41,6 +39,11 @@ engine::PlanOptions Kernels() {
   options.tables = {&cpu::Table(), &reference::Kernels()};
   options.passes = ops::StandardPasses();
   return options;
+}
+
+int PrintOutcome(const Status& status) {
+  if (!status.ok()) std::fprintf(stderr, "leat: %s\n", status.message().c_str());
+  return ExitStatusOf(status.code());
 }
 
 namespace {
@@ -115,6 +118,14 @@ int FlushOutput() {
   return status == ExitStatus::kBadInput ? ExitStatus::kFailed : status;
 }
 
+// In the order of `leat --help`.
+constexpr AddCommands* kCommands[] = {
+    AddTrainCommands,    AddCoordinatorCommand, AddRoleCommands,     AddAdminCommands,   AddAdviseCommand,
+    AddCalibrateCommand, AddCertCommand,        AddDashboardCommand, AddDevicesCommand,  AddGraphCommand,
+    AddHealthCommand,    AddExportCommand,      AddLogCommand,       AddPeekCommand,     AddPoolCommands,
+    AddPublishCommand,   AddSchemaCommand,      AddServeCommand,     AddSimulateCommand, AddSoakCommand,
+    AddStudyCommand,     AddViewTokenCommand};
+
 int Run(int argc, char** argv) {
   if (argc == 1) {
     std::fputs(kFirstSteps, stdout);
@@ -126,28 +137,7 @@ int Run(int argc, char** argv) {
   app.set_version_flag("--version", roles::ProgramVersion());
   app.require_subcommand(1);
   int result = 0;
-  AddTrainCommands(app, &result);
-  AddCoordinatorCommand(app, &result);
-  AddRoleCommands(app, &result);
-  AddAdminCommands(app, &result);
-  AddAdviseCommand(app, &result);
-  AddCalibrateCommand(app, &result);
-  AddCertCommand(app, &result);
-  AddDashboardCommand(app, &result);
-  AddDevicesCommand(app, &result);
-  AddGraphCommand(app, &result);
-  AddHealthCommand(app, &result);
-  AddExportCommand(app, &result);
-  AddLogCommand(app, &result);
-  AddPeekCommand(app, &result);
-  AddPoolCommands(app, &result);
-  AddPublishCommand(app, &result);
-  AddSchemaCommand(app, &result);
-  AddServeCommand(app, &result);
-  AddSimulateCommand(app, &result);
-  AddSoakCommand(app, &result);
-  AddStudyCommand(app, &result);
-  AddViewTokenCommand(app, &result);
+  for (AddCommands* add : kCommands) add(app, &result);
   CheckCommand(app, argv[1]);
   CheckValues(&app);
   try {

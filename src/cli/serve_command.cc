@@ -1,11 +1,11 @@
 // leat serve: predictions over HTTP, with the parameters of a job that runs, or of its newest checkpoint.
-#include <sys/resource.h>
-
+// leat export: these parameters as an ONNX file.
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <exception>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -15,19 +15,20 @@
 #include "base/log.h"
 #include "base/threads/thread.h"
 #include "cli/commands.h"
-#include "cli/common_options.h"
-#include "cli/observer_listener.h"
+#include "cli/options.h"
 #include "compute/engine/plan.h"
 #include "compute/engine/run/progress.h"
 #include "job/job.h"
+#include "job/trained_model.h"
 #include "net/http/server.h"
+#include "run/launcher/output/output_file.h"
 #include "run/launcher/security.h"
 #include "run/launcher/signals.h"
 #include "run/launcher/start/start_job.h"
 #include "run/roles/follow/follower_role.h"
 #include "run/roles/role.h"
-#include "serve/checkpoint_watch.h"
 #include "serve/service.h"
+#include "serve/versions.h"
 
 namespace leat {
 namespace {
@@ -61,11 +62,10 @@ struct Door {
 };
 Door DoorOf(const ServeOptions& a, const launcher::Security& security) {
   Door door;
-  if (a.certificate.empty() != a.key.empty())
-    throw std::invalid_argument("--tls-cert and --tls-key go together");
+  RefuseIf(a.certificate.empty() != a.key.empty(), "--tls-cert and --tls-key go together");
   door.tls = a.certificate.empty() ? security.tls : OrThrow(net::TlsIdentity::Load(a.certificate, a.key));
-  if (a.allow_tls_1_2 && door.tls == nullptr)
-    throw std::invalid_argument("--allow-tls-1.2 needs a certificate: --tls-cert or --security");
+  RefuseIf(a.allow_tls_1_2 && door.tls == nullptr,
+           "--allow-tls-1.2 needs a certificate: --tls-cert or --security");
   if (door.tls == nullptr) ThrowIfError(launcher::CheckListen(security, a.listen));
   if (!a.tokens.empty()) door.tokens = OrThrow(serve::Tokens::Load(a.tokens));
   // Beyond this host, somebody has to be kept out.
@@ -74,10 +74,8 @@ Door DoorOf(const ServeOptions& a, const launcher::Security& security) {
   // have names of this host that it does not know.
   if (!beyond && door.tokens == nullptr && door.tls == nullptr)
     door.names.emplace(std::vector<std::string>(), a.listen);
-  if (beyond && door.tokens == nullptr && !security.trusted_network) {
-    throw std::invalid_argument("to listen beyond this host, on " + a.listen +
-                                ", use --tokens FILE, with the tokens of clients");
-  }
+  RefuseIf(beyond && door.tokens == nullptr && !security.trusted_network,
+           "to listen beyond this host, on " + a.listen + ", use --tokens FILE, with the tokens of clients");
   return door;
 }
 
@@ -107,15 +105,6 @@ class LiveValues final : public roles::ValueSink {
   const launcher::Security& security_;
 };
 
-// Each connection is a descriptor, and the usual limit leaves none for anything else.
-void AllowDescriptors() {
-  rlimit limit{};
-  const rlim_t wanted = net::http::Server::Options().max_connections + 1024;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
-  limit.rlim_cur = std::min(limit.rlim_max, wanted);
-  (void)setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 // Serves until a signal, or until the job refuses this process.
 class Server {
  public:
@@ -125,7 +114,7 @@ class Server {
         door_(DoorOf(a, security)),
         https_(door_.tls != nullptr),
         token_(TokenOf(a)),
-        metrics_(ListenForMetrics(
+        listener_(ListenForMetrics(
             "serve",
             {.address = a.metrics, .token = token_, .security = security, .coordinator = a.coordinator})),
         service_({.program_version = roles::ProgramVersion(),
@@ -135,13 +124,11 @@ class Server {
                   .timeout = Milliseconds(a.timeout_ms),
                   .max_batch = a.max_batch,
                   .max_wait = Milliseconds(a.max_wait_ms)},
-                 registry()) {}
+                 metrics_->registry()) {}
 
   Status Run() { return a_.directory.empty() ? RunLive() : RunFromDirectory(); }
 
  private:
-  using Part = observe::RoleMetrics::Part;
-
   // Without a job to talk to, the token is only that of the metrics.
   static std::string TokenOf(const ServeOptions& a) {
     auto user = launcher::UserToken();
@@ -154,7 +141,6 @@ class Server {
     plan.progress = progress_;
     return plan;
   }
-  metrics::Registry& registry() { return metrics_.metrics != nullptr ? metrics_.metrics->registry() : own_; }
 
   Status RunFromDirectory() {
     const job::Job job = job::Job::Load({.resume = a_.directory}, {.data = a_.data});
@@ -177,7 +163,7 @@ class Server {
                                        .data = a_.data,
                                        .scratch = a_.scratch,
                                        .place = PlaceOfProcess(a_.place),
-                                       .metrics = metrics_.metrics};
+                                       .metrics = listener_.metrics};
     options.role.plan = Kernels();
     LiveValues values(service_, Plan(), security_);
     Status outcome;
@@ -202,42 +188,31 @@ class Server {
                                                 .allow_tls_1_2 = a_.allow_tls_1_2,
                                                 .own_names = door_.names,
                                                 .max_body = a_.max_body},
-                                               service_, registry()));
+                                               service_, metrics_->registry()));
     spdlog::info("predictions by {} at {}://{}", of, https_ ? "https" : "http", server_->address());
     const Status said = launcher::SayReady(a_.ready_fd, server_->address());
     if (!said.ok()) spdlog::warn("{}", said.message());
   }
 
-  // Predictions depend on two kinds of threads, beside the one that follows a job.
-  void WatchLiveness() {
-    if (metrics_.metrics == nullptr) return;
-    const Time now = MonotonicClock().Now();
-    metrics_.metrics->liveness(Part::kRequests).Watch(now, [] { return uint64_t{0}; });
-    metrics_.metrics->liveness(Part::kPredictions).Watch(now, [progress = progress_] {
-      return progress->kernels();
-    });
-  }
-  void LookAtLiveness() {
-    if (metrics_.metrics == nullptr) return;
-    metrics_.metrics->liveness(Part::kRequests).Turned(server_->turned());
-    if (!service_.Computing()) metrics_.metrics->liveness(Part::kPredictions).Turned(MonotonicClock().Now());
-  }
-  void UnwatchLiveness() {
-    if (metrics_.metrics == nullptr) return;
-    for (const Part part : {Part::kRequests, Part::kPredictions}) metrics_.metrics->liveness(part).Unwatch();
-  }
-
-  // Requests that have begun are answered, and then there is no server.
+  // Requests that have begun are answered, and then there is no server. Predictions depend on two kinds of
+  // threads, beside the one that follows a job.
   void AwaitEnd() {
+    using Part = observe::RoleMetrics::Part;
     const launcher::SignalWatch signals([this](int) { end_.Set(); });
     const launcher::LifeWatch life(a_.life_fd, [this] { end_.Set(); });
-    WatchLiveness();
+    const MonotonicClock clock;
+    observe::Liveness &requests = metrics_->liveness(Part::kRequests),
+                      &predictions = metrics_->liveness(Part::kPredictions);
+    requests.Watch(clock.Now(), [] { return uint64_t{0}; });
+    predictions.Watch(clock.Now(), [progress = progress_] { return progress->kernels(); });
     do {
       service_.UpdateMetrics();
-      LookAtLiveness();
-      if (metrics_.metrics != nullptr) metrics_.metrics->NotReady(service_.WhyNotReady());
+      requests.Turned(server_->turned());
+      if (!service_.Computing()) predictions.Turned(clock.Now());
+      metrics_->NotReady(service_.WhyNotReady());
     } while (!end_.Await(kLookAtMetrics));
-    UnwatchLiveness();
+    requests.Unwatch();
+    predictions.Unwatch();
     server_->Drain(kDrain);
     service_.Stop();
     server_.reset();
@@ -249,32 +224,67 @@ class Server {
   const bool https_;
   const std::string token_;
   const std::shared_ptr<engine::Progress> progress_ = std::make_shared<engine::Progress>();
-  const MetricsListener metrics_;
-  metrics::Registry own_;  // without --metrics
+  const MetricsListener listener_;
+  // Nobody reads those without a listener.
+  const std::shared_ptr<observe::RoleMetrics> metrics_ =
+      listener_.metrics != nullptr ? listener_.metrics
+                                   : std::make_shared<observe::RoleMetrics>(observe::RoleMetrics::Options());
   serve::Service service_;
   std::unique_ptr<net::http::Server> server_;
   StopEvent end_;
 };
 
 int ServePredictions(const ServeOptions& a) {
-  if (a.coordinator.empty() == a.directory.empty()) {
-    throw std::invalid_argument(
-        "serve needs --coordinator with the address of a running job, or --directory with that of a job's "
-        "checkpoints");
-  }
+  RefuseIf(a.coordinator.empty() == a.directory.empty(),
+           "serve needs --coordinator with the address of a running job, or --directory with that of a job's "
+           "checkpoints");
   launcher::BlockSignals();
-  AllowDescriptors();
   const launcher::Security security = a.security.Read();
   ThrowIfError(Server(a, security).Run());
+  return 0;
+}
+
+struct ExportOptions {
+  std::string directory, coordinator, data, to;
+  SecurityOptions security;
+  int64_t batch = 0;
+};
+
+job::Exported ExportCheckpoint(const ExportOptions& a) {
+  return OrThrow(job::ExportOnnx(job::Job::Load({.resume = a.directory}, {.data = a.data}), a.batch));
+}
+
+job::Exported ExportRunning(const ExportOptions& a) {
+  // For a transfer of some GB.
+  constexpr Duration kDeadline = std::chrono::minutes(2);
+  roles::RoleOptions options;
+  options.coordinator_client.coordinator = a.coordinator;
+  options.coordinator_client.token = OrThrow(launcher::UserToken());
+  options.coordinator_client.tls = a.security.Read().tls;
+  options.coordinator_client.data = a.data;
+  const auto fetched = OrThrow(roles::FetchValues(options, kDeadline));
+  return {job::OnnxOf(fetched.job, fetched.variables, a.batch), ""};
+}
+
+int Export(const ExportOptions& a) {
+  RefuseIf(a.directory.empty() && a.coordinator.empty(),
+           "export needs --directory, or --coordinator for a running job");
+  const job::Exported exported = a.coordinator.empty() ? ExportCheckpoint(a) : ExportRunning(a);
+  if (!exported.warning.empty()) std::fprintf(stderr, "leat: warning: %s\n", exported.warning.c_str());
+  launcher::OutputFile file = OrThrow(launcher::OutputFile::Open(a.to));
+  Status written = file.Write(exported.file);
+  if (written.ok()) written = file.Close();
+  ThrowIfError(written);
+  std::fprintf(launcher::MessagesBeside(file), "%s: %zu bytes\n", a.to.c_str(), exported.file.size());
   return 0;
 }
 
 }  // namespace
 
 void AddServeCommand(CLI::App& app, int* result) {
-  const auto a = std::make_shared<ServeOptions>();
-  auto* command = app.add_subcommand(
-      "serve", "answer requests for predictions over HTTP, with the newest parameters of a job");
+  const auto [command, a] = AddCommand(
+      app, result, "serve", "answer requests for predictions over HTTP, with the newest parameters of a job",
+      ServePredictions);
   command->add_option("--coordinator", a->coordinator,
                       "follow the running job at this address, HOST:PORT, or several with commas between");
   command->add_option("--directory", a->directory, "serve the newest checkpoint of the job in this directory")
@@ -284,35 +294,21 @@ void AddServeCommand(CLI::App& app, int* result) {
                       "where copies of ONNX files from a feed are (default: $TMPDIR)");
   command->add_option("--listen", a->listen, "address for requests; port 0: any free port")
       ->capture_default_str();
-  command
-      ->add_option("--refresh", a->refresh_ms,
-                   "time between two looks for newer parameters; longer if they would take a fifth of a "
-                   "server's time")
-      ->type_name("MS")
-      ->capture_default_str()
-      ->check(CLI::Range(1.0, 3'600'000.0));
-  command->add_option("--max-batch", a->max_batch, "rows that are computed together, at most")
-      ->capture_default_str()
-      ->check(CLI::Range(1u, 65'536u));
-  command
-      ->add_option("--max-wait", a->max_wait_ms,
-                   "time that a request waits for others, if the batch is not full")
-      ->type_name("MS")
-      ->capture_default_str()
-      ->check(CLI::Range(0.0, 10'000.0));
-  command->add_option("--timeout", a->timeout_ms, "a request that is not begun in this time gets status 504")
-      ->type_name("MS")
-      ->capture_default_str()
-      ->check(CLI::Range(1.0, 600'000.0));
-  command->add_option("--max-rows", a->max_rows, "events or rows of a request, at most")
-      ->capture_default_str()
-      ->check(CLI::Range(size_t{1}, size_t{1'000'000}));
-  command->add_option("--max-body", a->max_body, "bytes of a request's body, at most")
-      ->capture_default_str()
-      ->check(CLI::Range(size_t{1}, size_t{1} << 30));
-  command->add_option("--threads", a->threads, "threads that read requests and write replies")
-      ->capture_default_str()
-      ->check(CLI::Range(1u, 256u));
+  AddNumber(
+      command, "--refresh", &a->refresh_ms,
+      "time between two looks for newer parameters; longer if they would take a fifth of a server's time",
+      1.0, 3'600'000.0)
+      ->type_name("MS");
+  AddNumber(command, "--max-batch", &a->max_batch, "rows that are computed together, at most", 1, 65'536);
+  AddNumber(command, "--max-wait", &a->max_wait_ms,
+            "time that a request waits for others, if the batch is not full", 0, 10'000)
+      ->type_name("MS");
+  AddNumber(command, "--timeout", &a->timeout_ms, "a request that is not begun in this time gets status 504",
+            1, 600'000)
+      ->type_name("MS");
+  AddNumber(command, "--max-rows", &a->max_rows, "events or rows of a request, at most", 1, 1'000'000);
+  AddNumber(command, "--max-body", &a->max_body, "bytes of a request's body, at most", 1, size_t{1} << 30);
+  AddNumber(command, "--threads", &a->threads, "threads that read requests and write replies", 1, 256);
   command->add_option(
       "--tokens", a->tokens,
       "file with the tokens of clients, one a line (default: everyone may ask, on this host)");
@@ -321,18 +317,35 @@ void AddServeCommand(CLI::App& app, int* result) {
   command->add_option("--tls-key", a->key, "key of --tls-cert, PEM");
   command->add_flag("--allow-tls-1.2", a->allow_tls_1_2,
                     "clients may use TLS 1.2, if they cannot use 1.3, which all others do");
-  command
-      ->add_option("--metrics", a->metrics,
-                   "address for Prometheus: /metrics, /healthz, /readyz; port 0: any free port")
-      ->type_name("HOST:PORT");
+  AddMetrics(command, &a->metrics);
   AddSecurity(command, &a->security);
   AddPlaceOptions(command, &a->place);
-  command->add_option("--ready-fd", a->ready_fd, "file descriptor to write the address to")->group("");
+  AddDescriptors(command, &a->ready_fd, &a->life_fd);
+}
+
+void AddExportCommand(CLI::App& app, int* result) {
+  const auto [command, a] = AddCommand(
+      app, result, "export",
+      "write the newest checkpoint of a job, or the values of a running one, as an ONNX file", Export);
+  auto* directory =
+      command->add_option("--directory", a->directory, "directory of the job")->check(CLI::ExistingDirectory);
+  auto* coordinator =
+      command
+          ->add_option("--coordinator", a->coordinator, "address of a running job, whose values are written")
+          ->excludes(directory);
   command
-      ->add_option("--life-fd", a->life_fd,
-                   "pipe whose other end the caller holds as long as it wants the predictions")
-      ->group("");
-  command->callback([a, result] { *result = ServePredictions(*a); });
+      ->add_option(
+          "--security", a->security.folder,
+          "folder of ca.pem, cert.pem and key.pem for TLS, of the role serve (default: $LEAT_SECURITY)")
+      ->needs(coordinator);
+  command
+      ->add_flag("--trusted-network", a->security.trusted_network,
+                 "every host on the network is trusted: no TLS (default: $LEAT_TRUSTED_NETWORK=1)")
+      ->needs(coordinator);
+  command->add_option("--to", a->to, "ONNX file to write, or a pipe or device, such as /dev/stdout")
+      ->required();
+  AddNumber(command, "--batch", &a->batch, "fixed batch size (default: any, a symbolic axis)", 1, 1'000'000);
+  AddData(command, &a->data, "directory of the job's input files (default: the job's)");
 }
 
 }  // namespace leat

@@ -41,20 +41,14 @@ Status TooMany(size_t most) {
   return {Code::kResourceExhausted, "more than " + std::to_string(most) + " events in a request"};
 }
 
-}  // namespace
-
-Result<std::string_view> TextOf(std::string_view body) {
-  if (body.starts_with("\xFF\xFE") || body.starts_with("\xFE\xFF"))
-    return Status(Code::kInvalidArgument, "the body is in UTF-16; send UTF-8");
-  if (body.starts_with(stream::kByteOrderMark)) body.remove_prefix(stream::kByteOrderMark.size());
-  return body;
-}
-
+// Whether the events can be JSON objects.
 bool HasNames(const stream::Schema& schema) {
   return schema.format == Format::kJson || schema.format == Format::kCsv || schema.format == Format::kAvro ||
          schema.format == Format::kProtobuf;
 }
 
+// The schema of events that are to be predicted: without labels and truth. `json`: as JSON objects, in which
+// keys and headers of records are fields of their names.
 stream::Schema PredictionSchema(const stream::Schema& schema, bool json) {
   stream::Schema events = schema;
   events.label_records.reset();
@@ -75,6 +69,15 @@ stream::Schema PredictionSchema(const stream::Schema& schema, bool json) {
     events.columns.clear();
   }
   return events;
+}
+
+}  // namespace
+
+Result<std::string_view> TextOf(std::string_view body) {
+  if (body.starts_with("\xFF\xFE") || body.starts_with("\xFE\xFF"))
+    return Status(Code::kInvalidArgument, "the body is in UTF-16; send UTF-8");
+  if (body.starts_with(stream::kByteOrderMark)) body.remove_prefix(stream::kByteOrderMark.size());
+  return body;
 }
 
 struct EventReader::Parser {

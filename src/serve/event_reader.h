@@ -64,11 +64,6 @@ class EventReader {
   std::unique_ptr<Parser> parser_;
 };
 
-// The schema of events that are to be predicted: without labels and truth. `json`: as JSON objects, in which
-// keys and headers of records are fields of their names.
-stream::Schema PredictionSchema(const stream::Schema& schema, bool json);
-// Whether the events can be JSON objects.
-bool HasNames(const stream::Schema& schema);
 // A text of a request without the byte order mark that it may begin with. kInvalidArgument: it is in UTF-16.
 Result<std::string_view> TextOf(std::string_view body);
 

@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cstring>
+#include <type_traits>
 
 #include "base/json/text.h"
 #include "base/text.h"
@@ -47,17 +48,13 @@ Result<std::vector<uint64_t>> ShapeOf(dom::object input, std::string_view where)
   return shape;
 }
 
-Status Take(dom::element element, std::vector<float>* out) {
-  double number = 0;
-  if (element.get(number) != simdjson::SUCCESS) return Bad("'data' has something that is not a number");
-  out->push_back(static_cast<float>(number));
-  return {};
-}
-
-Status Take(dom::element element, std::vector<std::string>* out) {
-  std::string_view text;
-  if (element.get(text) != simdjson::SUCCESS) return Bad("'data' has something that is not a string");
-  out->emplace_back(text);
+template <class T>
+Status Take(dom::element element, std::vector<T>* out) {
+  constexpr bool kNumber = std::is_same_v<T, float>;
+  std::conditional_t<kNumber, double, std::string_view> value;
+  if (element.get(value) != simdjson::SUCCESS)
+    return Bad(std::string("'data' has something that is not a ") + (kNumber ? "number" : "string"));
+  out->push_back(T(value));
   return {};
 }
 

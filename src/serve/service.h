@@ -1,30 +1,59 @@
-// Answers requests: routes, tokens, and the way from a body to rows and back. It has no socket.
-//
-//   POST /v1/predict                           events (event_reader.h)
-//   GET  /v2, /v2/health/live, /v2/health/ready
-//   GET  /v2/models/NAME[/versions/V], …/ready
-//   POST /v2/models/NAME[/versions/V]/infer    (inference_protocol.h)
+// Answers requests for predictions.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/metrics/metrics.h"
+#include "base/status.h"
 #include "job/job.h"
 #include "net/http/exchange.h"
 #include "serve/event_reader.h"
 #include "serve/inference_protocol.h"
 #include "serve/predictor.h"
-#include "serve/tokens.h"
 #include "serve/versions.h"
 
 namespace leat::serve {
 
+// The tokens of those who may ask for predictions: a file with one token a line. They are not the job's
+// token, with which one could train. Thread-safe.
+class Tokens {
+ public:
+  static constexpr size_t kLeastCharacters = 16;
+
+  // Blank lines, and what follows a #, are ignored. The errors name the file: kNotFound, kPermissionDenied
+  // (other users can read it), kInvalidArgument with the line (a token that is too short or has blanks), or
+  // if it has none.
+  static Result<std::unique_ptr<Tokens>> Load(std::string path);
+
+  // Whether it is one of them. A file that has changed is read, at most once a second; if it is refused, the
+  // former tokens stay valid, and a line in the log says why.
+  bool Accepts(std::string_view token, Time now);
+
+ private:
+  explicit Tokens(std::string path) : path_(std::move(path)) {}
+  Status Read();
+
+  const std::string path_;
+  std::mutex mutex_;
+  std::string stamp_;  // stamp of the file at the last look
+  Time looked_{};
+  std::set<std::array<unsigned char, 32>> digests_;  // the time of a comparison tells nothing about a token
+};
+
+// Routes, and the way from a body to rows and back. It has no socket.
+//
+//   POST /v1/predict                           events (event_reader.h)
+//   GET  /v2, /v2/health/live, /v2/health/ready
+//   GET  /v2/models/NAME[/versions/V], …/ready
+//   POST /v2/models/NAME[/versions/V]/infer    (inference_protocol.h)
 class Service final : public http::Handler {
  public:
   struct Options {

@@ -25,9 +25,9 @@ constexpr const char* kBadEvent = R"({"amount": "abc", "hour": 6, "country": "MX
 // The thread of an exchange is the test's.
 class TestExchange final : public http::Exchange {
  public:
-  void Send(http::Reply its_reply) override {
+  void Send(http::Reply answer) override {
     EXPECT_FALSE(reply) << "a second reply";
-    reply = std::move(its_reply);
+    reply = std::move(answer);
   }
   void Post(std::function<void()> work) override {
     std::lock_guard lock(mutex_);

@@ -1,4 +1,4 @@
-#include "serve/tokens.h"
+#include "serve/service.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

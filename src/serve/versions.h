@@ -1,13 +1,17 @@
-// The parameters that predictions are made with. There are two sets: one is in use while the next version is
-// written into the other, so predictions never wait for values and never see a half-written version.
+// The parameters that predictions are made with.
 #pragma once
 
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <thread>
 
 #include "base/clock.h"
+#include "base/status.h"
+#include "base/threads/thread.h"
 #include "protocol/parameters.h"
+#include "protocol/slices.h"
 
 namespace leat::serve {
 
@@ -16,7 +20,9 @@ struct Version {
   Time as_of{};         // the values are those of the job at this time or later
 };
 
-// Thread-safe, with one writer and one reader.
+// There are two sets of parameters: one is in use while the next version is written into the other, so
+// predictions never wait for values and never see a half-written version. Thread-safe, with one writer and
+// one reader.
 class Versions {
  public:
   explicit Versions(const protocol::SliceTable& table) : sets_{Set(table), Set(table)} {}
@@ -54,6 +60,33 @@ class Versions {
   Set* current_ = nullptr;
   Set* next_ = nullptr;  // complete, while the reader uses the current one
   bool in_use_ = false;
+};
+
+// Keeps a model at the newest checkpoint of a job's directory. Reads on a thread of its own, and takes no
+// lock of the directory. A damaged checkpoint is not used: the served version stays, or an older checkpoint
+// is used.
+class CheckpointWatch {
+ public:
+  // Looks for a newer checkpoint every `interval`. `versions` outlives it. A version has the number of its
+  // checkpoint.
+  CheckpointWatch(std::string directory, protocol::SliceTable table, Versions& versions, Duration interval);
+  ~CheckpointWatch();
+
+ private:
+  void Run();
+  // Serves the newest checkpoint if it has not been looked at. kNotFound: there is none.
+  Status Look();
+
+  const std::string directory_;
+  const protocol::SliceTable table_;
+  Versions& versions_;
+  const Duration interval_;
+  const MonotonicClock clock_;
+  uint64_t looked_at_ = 0;  // the newest checkpoint, whether it was damaged or not
+  uint64_t served_ = 0;
+  std::string last_error_;
+  StopEvent stop_;
+  std::thread thread_;
 };
 
 }  // namespace leat::serve

@@ -1,38 +1,44 @@
 // leat simulate: runs a job on a simulated cluster, in virtual time.
 #include <sys/resource.h>
-#include <time.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
+#include <list>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/exit_status.h"
 #include "base/json/text.h"
+#include "base/text.h"
 #include "cli/commands.h"
-#include "cli/common_options.h"
-#include "cli/lab/real_workload.h"
-#include "cli/lab/simulate_faults.h"
-#include "cli/lab/simulated_options.h"
+#include "cli/options.h"
 #include "job/input/input_files.h"
 #include "job/job.h"
 #include "job/model.h"
 #include "lab/sim/cluster/cluster.h"
+#include "lab/sim/events/distribution.h"
 #include "lab/sim/events/memory.h"
 #include "lab/study/analysis.h"
 #include "lab/study/profile.h"
+#include "lab/sim/workload.h"
 #include "lab/study/simulation.h"
 #include "protocol/parameters.h"
 #include "protocol/placement.h"
+#include "run/roles/input/input_errors.h"
+#include "run/roles/input/split_loader.h"
 #include "show/report/display.h"
 #include "show/report/progress.h"
+#include "stream/source.h"
+#include "train/step/run_trainer.h"
 
 namespace leat {
 namespace {
@@ -56,31 +62,134 @@ struct SimulateArguments {
   bool real = false;
   bool json = false;
   bool faults = false;
-  uint64_t seeds = 0;
+  uint64_t seeds = 1000;
 };
 
-double MachineSeconds() {
-  timespec t{};
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+template <class T>
+T WorkloadOrThrow(Result<T> result) {
+  if (!result.ok()) throw std::runtime_error(result.status().ToString());
+  return std::move(result).value();
 }
+
+void WorkloadOrThrow(const Status& status) {
+  if (!status.ok()) throw std::runtime_error(status.ToString());
+}
+
+// The workers of a simulated cluster compute the job's model on the job's data (--real). Each worker has its
+// own parameters, plans and scores, as in its own process. All workers share decoded splits. An error that
+// ends a worker in `leat train` (unreadable data, too many dead letters) is thrown as std::runtime_error. Not
+// thread-safe.
+class RealWorkload final : public sim::Workload {
+ public:
+  // `job` must outlive this, and its files must be readable (job::CheckReadable).
+  explicit RealWorkload(const job::Job& job) : RealWorkload(job, WorkloadOrThrow(job.stream->Open())) {}
+  std::unique_ptr<sim::WorkerMemory> Join() override { return std::make_unique<Memory>(*this); }
+
+  // The partitions of the job's stream.
+  const std::vector<stream::PartitionRange>& ranges() const { return ranges_; }
+
+ private:
+  class Memory final : public sim::WorkerMemory {
+   public:
+    explicit Memory(RealWorkload& all)
+        : all_(all),
+          parameters_(all.job_.Slices()),
+          trainer_(*all.job_.model, parameters_, all.job_.Plan(job::WithPrecision(all.job_, Kernels())),
+                   all.job_.optimizer.clipping),
+          runs_(trainer_, parameters_, all.job_.strategy, all.job_.optimizer),
+          input_errors_(all.job_, Duration(0), &progress_),
+          versions_(parameters_.table().slices.size(), 0) {}
+
+    sim::Trained Compute(const protocol::Lease& lease, uint32_t batch, bool first) override {
+      const protocol::Cut& cut = lease.cut;
+      const auto split = all_.Split(cut);
+      if (taken_in_.insert(lease.id).second) WorkloadOrThrow(input_errors_.OnSplit(*split));
+      if (first) version_ = *std::ranges::min_element(versions_);
+      const bool last = batch % cut.run + 1 == cut.BatchesOf(batch / cut.run);
+      const step::Rows rows{
+          .features = split->rows.features, .labels = split->rows.labels, .truth = split->rows.truth};
+      const auto step = runs_.Step(rows, split->Batch(batch), cut.batch_size, roles::RandomSeedOf(cut, batch),
+                                   {.first = first, .last = last, .version = version_});
+      pushed_.reset();
+      sim::Trained trained{{protocol::Disposition::kGradient, step.events}, step.loss_sum, step.correct};
+      if (step.events == 0) trained.outcome.disposition = protocol::Disposition::kEmpty;
+      if (!step.finite) trained.outcome.disposition = protocol::Disposition::kRejected;
+      return trained;
+    }
+
+    std::shared_ptr<const std::vector<float>> Pushed() override {
+      if (!pushed_) {
+        std::vector<float> all;
+        for (uint32_t i = 0; i < versions_.size(); ++i) {
+          const auto gradient = parameters_.gradients(SliceId(i));
+          all.insert(all.end(), gradient.begin(), gradient.end());
+        }
+        pushed_ = std::make_shared<const std::vector<float>>(std::move(all));
+      }
+      return pushed_;
+    }
+
+    void TakeValues(SliceId slice, uint64_t version, std::span<const float> values) override {
+      std::ranges::copy(values, parameters_.values(slice).begin());
+      versions_[slice.value] = version;
+    }
+
+    void FillProgress(protocol::WorkerProgress* progress) const override {
+      progress->dead_letters = progress_.dead_letters;
+      progress->last_dead_letter = progress_.last_dead_letter;
+      if (all_.job_.model->task() == nn::Task::kBinary) progress->scores = trainer_.scores_seen().Encode();
+      if (all_.job_.schema.has_truth()) progress->true_scores = trainer_.truths_seen().Encode();
+    }
+
+   private:
+    RealWorkload& all_;
+    protocol::Parameters parameters_;
+    step::Trainer trainer_;
+    step::RunTrainer runs_;
+    protocol::WorkerProgress progress_;  // written by `input_errors_`
+    roles::InputErrors input_errors_;
+    std::vector<uint64_t> versions_;  // version of the values, by slice
+    uint64_t version_ = 0;            // version at the start of the run
+    std::set<uint64_t> taken_in_;     // leases whose splits are counted in `input_errors_`
+    std::shared_ptr<const std::vector<float>> pushed_;
+  };
+
+  RealWorkload(const job::Job& job, std::unique_ptr<stream::Source> source)
+      : job_(job), ranges_(WorkloadOrThrow(source->Ranges())), reader_(std::move(source), job.schema) {}
+
+  // Finds or decodes a split. The cache holds the splits in use and a few more, the last used first, because
+  // decoding a split takes as long as several of its batches.
+  std::shared_ptr<const roles::PreparedSplit> Split(const protocol::Cut& cut) {
+    const auto at = std::ranges::find_if(splits_, [&](const auto& split) { return split->lease.cut == cut; });
+    if (at != splits_.end()) {
+      splits_.splice(splits_.begin(), splits_, at);
+      return splits_.front();
+    }
+    auto split = std::make_shared<roles::PreparedSplit>();
+    split->lease.cut = cut;
+    WorkloadOrThrow(reader_.Read(split.get()));
+    splits_.push_front(std::move(split));
+    if (splits_.size() > std::max(job_.workers, job_.strategy.total_lanes()) + 2) splits_.pop_back();
+    return splits_.front();
+  }
+
+  const job::Job& job_;
+  std::vector<stream::PartitionRange> ranges_;
+  roles::SplitReader reader_;
+  std::list<std::shared_ptr<const roles::PreparedSplit>> splits_;
+};
 
 // Parses --slow: "1:10" is one worker that is ten times slower. Returns factors on the compute time of the
 // first workers.
 std::vector<double> Slowness(const std::string& text, uint32_t workers) {
   if (text.empty()) return {};
-  uint32_t count = 0;
-  double factor = 0;
-  const char* end = text.data() + text.size();
-  const auto first = std::from_chars(text.data(), end, count);
-  const bool colon = first.ec == std::errc() && first.ptr != end && *first.ptr == ':';
-  const auto second = colon ? std::from_chars(first.ptr + 1, end, factor) : std::from_chars_result{};
-  if (!colon || second.ec != std::errc() || second.ptr != end || count == 0 || count > workers ||
-      !(factor > 0 && factor <= 1000)) {
-    throw std::invalid_argument("--slow is '" + text + "'; must be WORKERS:FACTOR, such as 1:10, with 1 to " +
-                                std::to_string(workers) + " workers and a factor of at most 1000");
-  }
-  return std::vector<double>(count, factor);
+  std::string_view rest = text;
+  const auto count = ToNumber<uint32_t>(TakeUntil(":", &rest));
+  const auto factor = ToNumber<double>(rest);
+  RefuseIf(!count || !factor || *count == 0 || *count > workers || !(*factor > 0 && *factor <= 1000),
+           "--slow is '" + text + "'; must be WORKERS:FACTOR, such as 1:10, with 1 to " +
+               std::to_string(workers) + " workers and a factor of at most 1000");
+  return std::vector<double>(*count, *factor);
 }
 
 // The time of each batch, and what messages cost.
@@ -110,27 +219,18 @@ sim::ClusterOptions OptionsFor(const job::Job& job, const SimulateArguments& a) 
   const study::Costs costs = CostsFor(job, a);
   const study::SimulationSettings settings = SettingsFor(job, a);
   // Limits: idle virtual time costs real time too.
-  if (costs.compute.mean > 60) {
-    throw std::invalid_argument("--compute is '" + a.compute + "'; the mean must be at most 60s");
-  }
-  if (settings.link.latency > std::chrono::seconds(10)) {
-    throw std::invalid_argument("--latency is '" + a.latency + "'; must be at most 10s");
-  }
+  RefuseIf(costs.compute.mean > 60, "--compute is '" + a.compute + "'; the mean must be at most 60s");
+  RefuseIf(settings.link.latency > std::chrono::seconds(10),
+           "--latency is '" + a.latency + "'; must be at most 10s");
   sim::ClusterOptions options = study::OptionsFor(job, costs, settings);
   if (!a.real) study::ModelStream(job, settings, &options);
   return options;
 }
 
-std::vector<std::string> Warnings(const job::Job& job) {
-  return job.servers > 0 ? job.PlacementPlan().warnings : std::vector<std::string>();
-}
-
 // Sets up --real: the workload trains the job's model, and the cluster's stream is the job's data.
 std::unique_ptr<RealWorkload> ComputeForReal(const job::Job& job, sim::ClusterOptions* options) {
-  if (job.stream->files() == nullptr) {
-    throw std::invalid_argument("--real needs a job that reads files (stream.files); this one reads " +
-                                job.stream->Describe());
-  }
+  RefuseIf(job.stream->files() == nullptr,
+           "--real needs a job that reads files (stream.files); this one reads " + job.stream->Describe());
   for (const std::string& warning : job::CheckReadable(job))
     std::fprintf(stderr, "leat: %s\n", warning.c_str());
   auto workload = std::make_unique<RealWorkload>(job);
@@ -205,12 +305,8 @@ job::Job LoadJob(const SimulateArguments& a) {
 }
 
 int Simulate(const SimulateArguments& a) {
-  if (a.faults) {
-    FaultsArguments faults{.first_seed = a.seed, .json = a.json};
-    if (a.seeds > 0) faults.seeds = a.seeds;
-    return SimulateFaults(faults);
-  }
-  if (a.source.file.empty()) throw std::invalid_argument("simulate needs a job file, or --faults");
+  if (a.faults) return SimulateFaults(a.seed, a.seeds, a.json);
+  RefuseIf(a.source.file.empty(), "simulate needs a job file, or --faults");
   // The simulator jumps between thousands of simulated processes, so page walks are costly.
   if (!a.real) sim::HeapOfHugePages(size_t{4} << 30);
   const job::Job job = LoadJob(a);
@@ -227,12 +323,13 @@ int Simulate(const SimulateArguments& a) {
        .labels = job.model->labels(),
        .window = job.metrics_window,
        .strategy = std::string(protocol::Name(job.strategy.kind)),
-       .warnings = Warnings(job),
+       .warnings = job.servers > 0 ? job.PlacementPlan().warnings : std::vector<std::string>(),
        .directory = "",
        .table = options.servers > 0 ? std::make_shared<const protocol::SliceTable>(job.Slices()) : nullptr,
        .optimizer = job.optimizer});
   report::Display display(a.json ? stderr : stdout);
-  const double start = MachineSeconds();
+  const auto machine_s = [clock = MonotonicClock()] { return Seconds(clock.Now()); };
+  const double start = machine_s();
   double shown = start;
   sim::Hooks hooks;
   hooks.on_join = [&](Time now, NodeId node, const protocol::JoinRequest& request) {
@@ -254,7 +351,7 @@ int Simulate(const SimulateArguments& a) {
     progress.OnStatus(cluster.now(), cluster.status());
     speed.Add(cluster.now(), cluster.status().events);
     if (!a.target.empty() && !target.reached()) target.OnStatus(Told(progress, cluster, a.real));
-    if (const double now = MachineSeconds(); now - shown >= 0.5) {
+    if (const double now = machine_s(); now - shown >= 0.5) {
       shown = now;
       display.Show(Told(progress, cluster, a.real));
     }
@@ -262,7 +359,7 @@ int Simulate(const SimulateArguments& a) {
   };
   sim::Cluster cluster(options, *workload, hooks);
   const sim::ClusterResult result = cluster.Run();
-  const double real_s = MachineSeconds() - start;
+  const double real_s = machine_s() - start;
   display.Finish();
   // A job that fails, for example because training diverges, is the user's error; other violations are bugs.
   if (!result.failure.ok()) {
@@ -310,24 +407,23 @@ int Simulate(const SimulateArguments& a) {
 }  // namespace
 
 void AddSimulateCommand(CLI::App& app, int* result) {
-  const auto a = std::make_shared<SimulateArguments>();
-  auto* command = app.add_subcommand("simulate", "run a job on a simulated cluster, in virtual time");
+  const auto [command, a] =
+      AddCommand(app, result, "simulate", "run a job on a simulated cluster, in virtual time", Simulate);
   auto* job = command->add_option("job", a->source.file, "job file (YAML); not with --faults");
   AddData(command, &a->overrides.data);
-  command->add_option("--workers", a->overrides.workers, "number of workers (default: the job's)")
-      ->check(CLI::Range(1u, 10'000u));
-  command->add_option("--ps", a->overrides.servers, "number of parameter servers (default: the job's)")
-      ->check(CLI::Range(1u, 1000u));
+  AddNumber(command, "--workers", &a->overrides.workers, "number of workers (default: the job's)", 1, 10'000);
+  AddNumber(command, "--ps", &a->overrides.servers, "number of parameter servers (default: the job's)", 1,
+            1000);
   command->add_option("--link", a->link, "bandwidth of each host, per direction: 100mbit, 1gbit, unlimited")
-      ->check(ABandwidth())
+      ->check(ValidIf(sim::ParseBandwidth))
       ->capture_default_str();
   command->add_option("--latency", a->latency, "one-way latency of each message: 100us, 1ms")
-      ->check(ATime())
+      ->check(ValidIf(sim::ParseDuration))
       ->capture_default_str();
   command
       ->add_option("--burst", a->burst,
                    "bytes that a link lets pass at once after a pause, as the token bucket of tc-tbf: 512kb")
-      ->check(ASize())
+      ->check(ValidIf(sim::ParseBytes))
       ->capture_default_str();
   command->add_option("--profile", a->profile,
                       "times of batches and messages, as leat calibrate has measured them for this job");
@@ -343,8 +439,7 @@ void AddSimulateCommand(CLI::App& app, int* result) {
                       "compute time of a batch: 5ms, normal:MEAN,DEVIATION, lognormal:MEDIAN,SIGMA or "
                       "exponential:MEAN (default: measured on this machine)");
   command->add_option("--slow", a->slow, "WORKERS:FACTOR; 1:10 makes one worker ten times slower");
-  auto* steps = command->add_option("--steps", a->steps, "batches per worker (default: 100)")
-                    ->check(CLI::Range(uint64_t{1}, uint64_t{10'000'000}));
+  auto* steps = AddNumber(command, "--steps", &a->steps, "batches per worker (default: 100)", 1, 10'000'000);
   auto* events =
       command->add_option("--events", a->events, "length of the stream in events, instead of --steps")
           ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000'000'000}))
@@ -369,14 +464,12 @@ void AddSimulateCommand(CLI::App& app, int* result) {
     if (option == job || (name != "--help" && name != "--seed" && name != "--faults"))
       faults->excludes(option);
   }
-  command
-      ->add_option("--seeds", a->seeds,
-                   "with --faults: number of jobs, one for each seed from --seed on (default: 1000)")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000'000}))
+  AddNumber(command, "--seeds", &a->seeds,
+            "with --faults: number of jobs, one for each seed from --seed on (default: 1000)", 1,
+            1'000'000'000)
       ->needs(faults);
   command->add_flag("--json", a->json,
                     "print the result as one JSON object on stdout, and the progress on stderr");
-  command->callback([a, result] { *result = Simulate(*a); });
 }
 
 }  // namespace leat

@@ -4,20 +4,22 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "base/exit_status.h"
+#include "base/text.h"
 #include "cli/commands.h"
-#include "cli/common_options.h"
-#include "cli/run/job_options.h"
-#include "job/job.h"
+#include "cli/options.h"
 #include "net/rpc/client.h"
 #include "run/launcher/admin.h"
+#include "run/launcher/output/output_file.h"
+#include "run/launcher/record_timeline.h"
+#include "run/launcher/token.h"
 #include "show/report/display.h"
+#include "show/timeline/trace.h"
 
 namespace leat {
 namespace {
@@ -29,7 +31,7 @@ struct AdminArguments {
   // leat stop
   bool discard = false;
   // leat scale and leat drain
-  std::string workers;
+  protocol::WorkerRange workers;  // none: as before
   std::optional<uint32_t> servers;
   std::vector<std::string> member;
   // leat timeline
@@ -38,7 +40,7 @@ struct AdminArguments {
 };
 
 std::unique_ptr<control::ControlClient> AdminClient(const AdminArguments& a) {
-  return control::ControlClient::Make(a.coordinator, RequiredToken(), a.security.Read().tls);
+  return control::ControlClient::Make(a.coordinator, OrThrow(launcher::UserToken()), a.security.Read().tls);
 }
 
 int ShowStatus(const AdminArguments& a) {
@@ -63,30 +65,43 @@ int Admin(const AdminArguments& a, const protocol::AdminRequest& request) {
   return PrintOutcome(launcher::RunAdmin(*client, request, stderr));
 }
 
-int Timeline(const AdminArguments& a) {
+// Writes some seconds of activity of the job's processes to a file, and describes the file.
+Status RecordTimeline(const AdminArguments& a) {
   const auto client = AdminClient(a);
-  return PrintOutcome(RecordTimeline(*client, a.seconds, a.out));
+  LEAT_ASSIGN_OR_RETURN(launcher::OutputFile file, launcher::OutputFile::Open(a.out));
+  LEAT_ASSIGN_OR_RETURN(const auto recorded, launcher::RecordTimeline(*client, FromSeconds(a.seconds)));
+  Status written;
+  const auto counts = timeline::WriteTrace(recorded, [&](std::string_view text) {
+    if (written.ok()) written = file.Write(text);
+  });
+  LEAT_RETURN_IF_ERROR(written);
+  LEAT_RETURN_IF_ERROR(file.Close());
+  std::FILE* const out = launcher::MessagesBeside(file);
+  std::fprintf(out,
+               "%s: %.1f s of %zu processes, %llu spans, %llu pushes with their apply; clocks to ±%.0f µs\n",
+               a.out.c_str(), Seconds(recorded.end - recorded.begin), recorded.processes.size(),
+               static_cast<unsigned long long>(counts.spans), static_cast<unsigned long long>(counts.arrows),
+               Seconds(counts.clock_error) * 1e6);
+  for (const auto& [process, tracks] : recorded.processes) {
+    if (!process.missing.empty())
+      std::fprintf(out, "  %s: %s\n", process.name.c_str(), process.missing.c_str());
+    if (process.dropped > 0)
+      std::fprintf(out, "  %s: %llu spans were left out\n", process.name.c_str(),
+                   static_cast<unsigned long long>(process.dropped));
+  }
+  return {};
 }
 
 int Scale(const AdminArguments& a) {
   protocol::AdminRequest request{.kind = protocol::AdminRequest::Kind::kScale};
-  if (a.workers.empty() && !a.servers)
-    throw std::invalid_argument("scale needs --workers, --ps, or both: how many are wanted");
-  if (!a.workers.empty()) {
-    const auto workers = job::ParseWorkerRange(a.workers);
-    if (!workers.ok()) Throw(workers.status().With("--workers"));
-    request.workers = *workers;
-  }
+  RefuseIf(!a.workers.valid() && !a.servers, "scale needs --workers, --ps, or both: how many are wanted");
+  if (a.workers.valid()) request.workers = a.workers;
   request.servers = a.servers;
   return Admin(a, request);
 }
 
 int Drain(const AdminArguments& a) {
-  std::string name;
-  for (const std::string& word : a.member) name += (name.empty() ? "" : " ") + word;
-  const auto request = launcher::DrainRequest(name);
-  ThrowIfError(request.status());
-  return Admin(a, *request);
+  return Admin(a, OrThrow(launcher::DrainRequest(Joined(a.member, " "))));
 }
 
 }  // namespace
@@ -105,19 +120,15 @@ void AddAdminCommands(CLI::App& app, int* result) {
     return ShowStatus(*a);
   })->add_flag("--json", a->json, "print one JSON object");
   auto* timeline = add("timeline", "record what the processes of a running job do, as a trace for Perfetto",
-                       [a] { return Timeline(*a); });
-  timeline->add_option("--seconds", a->seconds, "time to record")
-      ->capture_default_str()
-      ->check(CLI::Range(0.1, 60.0));
+                       [a] { return PrintOutcome(RecordTimeline(*a)); });
+  AddNumber(timeline, "--seconds", &a->seconds, "time to record", 0.1, 60);
   timeline->add_option("--out", a->out, "file to write: a Chrome trace, in JSON")->capture_default_str();
   add("checkpoint", "write a checkpoint of a running job",
       [a] { return Admin(*a, {.kind = Kind::kCheckpoint}); });
   auto* scale =
       add("scale", "set how many workers and servers a running job wants", [a] { return Scale(*a); });
-  scale
-      ->add_option("--workers", a->workers,
-                   "number of workers, or a range for the autoscaler (default: as before)")
-      ->type_name("N|MIN:MAX");
+  AddWorkers(scale, &a->workers.least, &a->workers.most,
+             "number of workers, or a range for the autoscaler (default: as before)");
   scale->add_option("--ps", a->servers, "number of parameter servers (default: as before)");
   add("drain", "let a member of a running job hand over what it has, and leave", [a] { return Drain(*a); })
       ->add_option("member", a->member, "as `leat status` names it: worker 3, ps 1")

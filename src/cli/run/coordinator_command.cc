@@ -4,28 +4,29 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "base/exit_status.h"
 #include "base/log.h"
 #include "cli/commands.h"
-#include "cli/demo/demo_job.h"
-#include "cli/observer_listener.h"
-#include "cli/run/job_options.h"
-#include "cli/scaler_listener.h"
 #include "job/resume.h"
+#include "cli/options.h"
+#include "net/rpc/scaler/scaler_server.h"
 #include "run/launcher/security.h"
 #include "run/launcher/signals.h"
 #include "run/launcher/start/start_job.h"
 #include "run/pool/pool_server.h"
 #include "run/roles/feed/job_feeds.h"
+#include "run/launcher/token.h"
 #include "run/roles/standby/standby.h"
 #include "run/roles/start/coordinator_options.h"
 
 namespace leat {
 namespace {
+
+// For viewers that are still there when the job ends.
+constexpr Duration kLastFrame = std::chrono::seconds(1);
 
 struct CoordinatorArguments {
   JobOptions job;
@@ -53,8 +54,8 @@ void SayWait(const CoordinatorArguments& a, const std::string& what) {
 // --auto-resume: for what starts a coordinator again with the same command line.
 void ResumeWhatIsThere(CoordinatorArguments* a) {
   std::string& directory = a->job.run.overrides.directory;
-  if (directory.empty() || !a->job.run.source.resume.empty())
-    throw std::invalid_argument("--auto-resume needs --directory, and no --resume");
+  RefuseIf(directory.empty() || !a->job.run.source.resume.empty(),
+           "--auto-resume needs --directory, and no --resume");
   if (std::filesystem::exists(std::filesystem::path(directory) / "job.yaml"))
     a->job.run.source.resume = std::exchange(directory, "");
 }
@@ -62,9 +63,8 @@ void ResumeWhatIsThere(CoordinatorArguments* a) {
 // A bucket as the source of a resume.
 Status FetchFromBucket(CoordinatorArguments* a) {
   if (!job::IsBucket(a->job.run.source.resume)) return {};
-  if (a->standby() || a->coordinate.take_over)
-    throw std::invalid_argument("--resume " + a->job.run.source.resume +
-                                " starts the job anew: no other coordinator runs");
+  RefuseIf(a->standby() || a->coordinate.take_over,
+           "--resume " + a->job.run.source.resume + " starts the job anew: no other coordinator runs");
   LEAT_RETURN_IF_ERROR(FetchJob(&a->job, [a](const std::string& what) { SayWait(*a, what); }));
   a->coordinate.new_members = true;
   return {};
@@ -74,24 +74,18 @@ void CheckSources(const CoordinatorArguments& a) {
   const auto& source = a.job.run.source;
   const bool has_directory = !a.job.run.overrides.directory.empty();
   const bool own = a.own_directory();
-  if (!own && source.file.empty() && source.text.empty() && !a.resume()) {
-    throw std::invalid_argument(
-        "coordinator needs a job file, or --resume with the directory of an earlier run");
-  }
-  if (own && (!source.file.empty() || !source.text.empty())) {
-    throw std::invalid_argument(
-        "--standby needs --resume with the directory of the running job, or --directory with one of its own "
-        "and no job file: the coordinator sends the job");
-  }
-  if (a.standby() && a.resume() && has_directory) {
-    throw std::invalid_argument(
-        "--standby needs either --resume with the directory of the running job, or --directory with one of "
-        "its own");
-  }
-  if (!a.resume() && !has_directory) {
-    throw std::invalid_argument(
-        "coordinator needs --directory, or --resume with the directory of an earlier run");
-  }
+  RefuseIf(!own && source.file.empty() && source.text.empty() && !a.resume(),
+           "coordinator needs a job file, or --resume with the directory of an earlier run");
+  RefuseIf(
+      own && (!source.file.empty() || !source.text.empty()),
+      "--standby needs --resume with the directory of the running job, or --directory with one of its own "
+      "and no job file: the coordinator sends the job");
+  RefuseIf(
+      a.standby() && a.resume() && has_directory,
+      "--standby needs either --resume with the directory of the running job, or --directory with one of "
+      "its own");
+  RefuseIf(!a.resume() && !has_directory,
+           "coordinator needs --directory, or --resume with the directory of an earlier run");
 }
 
 // Options of the role, without its listeners.
@@ -101,15 +95,10 @@ void SetOptions(CoordinatorArguments* a, const launcher::Security& security) {
   options.tls = security.tls;
   options.place = PlaceOfProcess(a->job.place);
   options.listen = run.listen;
-  options.token = RequiredToken();
+  options.token = OrThrow(launcher::UserToken());
   options.resume = a->resume();
-  if (options.take_over && !options.resume) {
-    throw std::invalid_argument("--take-over needs --resume with the directory of the running job");
-  }
-  if (a->standby() && !options.resume && !a->own_directory()) {
-    throw std::invalid_argument(
-        "--standby needs --resume with the directory of the running job, or --directory with one of its own");
-  }
+  RefuseIf(options.take_over && !options.resume,
+           "--take-over needs --resume with the directory of the running job");
   // Numbers on the command line or in a job file replace those that `leat scale` had set.
   options.keep_scale =
       options.resume && run.source.file.empty() && run.overrides.workers == 0 && run.overrides.servers == 0;
@@ -121,6 +110,18 @@ struct Observers {
   MetricsListener metrics;
   DashboardListener page;
 };
+
+// --scaler: where KEDA asks how many workers the job wants. Null without an address. Throws
+// std::invalid_argument with the option if the address may not, or cannot, be listened on.
+std::shared_ptr<control::ScalerServer> ListenForScaler(const launcher::Security& security,
+                                                       const std::string& address) {
+  if (address.empty()) return nullptr;
+  const auto require = [](const Status& status) { ThrowIfError(status.With("--scaler")); };
+  require(launcher::CheckListen(security, address));
+  auto server = control::ScalerServer::Start(address, security.tls);
+  require(server.status());
+  return std::move(*server);
+}
 
 Observers StartObservers(CoordinatorArguments* a, const launcher::Security& security) {
   roles::CoordinatorOptions& options = a->coordinate;
@@ -138,8 +139,8 @@ Observers StartObservers(CoordinatorArguments* a, const launcher::Security& secu
   made.page = ListenForDashboard(given);
   options.monitor = made.page.monitor;
   options.dashboard = made.page.address;
-  if (options.pool && !a->scaler.empty())
-    throw std::invalid_argument("--scaler: a pool starts and ends the job's workers; a job has one executor");
+  RefuseIf(options.pool && !a->scaler.empty(),
+           "--scaler: a pool starts and ends the job's workers; a job has one executor");
   options.scaler = ListenForScaler(security, a->scaler);
   if (!options.dashboard.empty()) {
     spdlog::info("the page of the job is at {}://{}; leat dashboard --link shows a link with the view token",
@@ -188,7 +189,6 @@ Status FindFeed(CoordinatorArguments* a) {
 int Coordinator(CoordinatorArguments a) {
   launcher::BlockSignals();
   if (const Status fetched = FetchFromBucket(&a); !fetched.ok()) return PrintOutcome(fetched);
-  if (a.job.rate >= 0) a.job.run.overrides.rate = a.job.rate;
   if (a.demo && !a.resume()) a.job.run.source.text = kDemoJob;
   CheckSources(a);
   if (a.auto_resume) ResumeWhatIsThere(&a);
@@ -211,15 +211,15 @@ int Coordinator(CoordinatorArguments a) {
       return found.code() == Code::kAborted ? ExitStatus::kDone : PrintOutcome(found);
     outcome = roles::RunCoordinator(load(), a.coordinate);
   }
-  observers.page.Finish();
+  if (observers.page.dashboard != nullptr) observers.page.dashboard->Finish(kLastFrame);
   return PrintOutcome(outcome);
 }
 
 }  // namespace
 
 void AddCoordinatorCommand(CLI::App& app, int* result) {
-  const auto a = std::make_shared<CoordinatorArguments>();
-  auto* coordinator = app.add_subcommand("coordinator", "start the coordinator of a job");
+  const auto [coordinator, a] =
+      AddCommand(app, result, "coordinator", "start the coordinator of a job", Coordinator);
   coordinator->add_option("job", a->job.run.source.file, kJobFile);
   AddJobOptions(coordinator, &a->job, &a->coordinate, "required, except with --resume");
   AddAdvertise(coordinator, &a->coordinate.advertise);
@@ -254,10 +254,8 @@ void AddCoordinatorCommand(CLI::App& app, int* result) {
       "--new-members", a->coordinate.new_members,
       "with --resume: no process of the job is alive any more, so ask nobody whether another "
       "coordinator has taken over");
-  coordinator->add_option("--ready-fd", a->job.run.ready_fd, "file descriptor to write the address to")
-      ->group("");
+  AddDescriptors(coordinator, &a->job.run.ready_fd);
   coordinator->add_flag("--pool", a->coordinate.pool, "an agent of a pool has started it")->group("");
-  coordinator->callback([a, result] { *result = Coordinator(*a); });
 }
 
 }  // namespace leat

@@ -1,33 +1,95 @@
 // leat train and leat demo: run a job on this machine.
+#include <stdlib.h>
+
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <utility>
 
+#include "base/config/config.h"
 #include "base/exit_status.h"
 #include "cli/commands.h"
-#include "cli/demo/demo_job.h"
-#include "cli/demo/kafka_demo.h"
-#include "cli/run/job_options.h"
+#include "cli/options.h"
+#include "run/launcher/local_broker.h"
+#include "run/launcher/output/output_file.h"
 #include "run/launcher/runner.h"
-#include "run/launcher/security.h"
+#include "run/launcher/signals.h"
 #include "run/roles/start/coordinator_options.h"
-#include "show/http/access.h"
+#include "show/http/listener.h"
 
 namespace leat {
 namespace {
 
-constexpr const char* kNewDirectory = "default: a new directory in leat-jobs/";
-constexpr const char* kJsonResult =
-    "print the result as one JSON object on stdout, and the progress on stderr";
+std::string MakeFolder() {
+  std::string folder = std::filesystem::temp_directory_path() / "leat-demo-XXXXXX";
+  if (mkdtemp(folder.data()) == nullptr)
+    Throw({CodeOfErrno(errno), "cannot create the directory " + folder + ": " + std::strerror(errno)});
+  return folder;
+}
+
+// A name that a cluster does not have yet.
+std::string NewTopic() {
+  const std::time_t now = std::time(nullptr);
+  char name[64];
+  std::strftime(name, sizeof(name), "leat-demo-%Y%m%d-%H%M%S", std::gmtime(&now));
+  return name;
+}
+
+std::string JobText(const std::string& brokers, const std::string& topic) {
+  const Config job = Config::Parse(kDemoJob, "demo");
+  const Config kafka = Config::EmptyMap("demo").With("bootstrap.servers", brokers);
+  const Config stream = job.At("stream").Without("retention_mb").With("topic", topic).With("kafka", kafka);
+  return job.With("stream", stream).ToYaml();
+}
+
+// leat demo --kafka: the demo's job with its events in a topic of Kafka. Has the job file of one run, and the
+// broker if there is no other, until it is destroyed.
+class KafkaDemo {
+ public:
+  // `brokers`: of a running cluster; empty: starts a broker. Throws std::invalid_argument if it cannot.
+  explicit KafkaDemo(const std::string& brokers) : KafkaDemo() {
+    std::string address = brokers, topic = NewTopic();
+    if (brokers.empty()) {
+      const std::string tool = OrThrow(launcher::FindBrokerTool());
+      broker_ = OrThrow(launcher::LocalBroker::Start(tool, folder_ + "/broker"));
+      address = broker_->address();
+      topic = "payments";
+    }
+    ThrowIfError(launcher::WriteOutput(job_file(), JobText(address, topic)));
+    std::fprintf(stderr, "the events are in the topic '%s' of Kafka at %s%s\n", topic.c_str(),
+                 address.c_str(), brokers.empty() ? "; the broker ends with the demo" : "");
+  }
+  ~KafkaDemo() {
+    broker_.reset();
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  KafkaDemo(const KafkaDemo&) = delete;
+  KafkaDemo& operator=(const KafkaDemo&) = delete;
+
+  std::string job_file() const { return folder_ + "/demo.yaml"; }
+
+ private:
+  // Whatever fails after this, the destructor removes the folder.
+  KafkaDemo() {
+    launcher::BlockSignals();
+    folder_ = MakeFolder();
+  }
+
+  std::string folder_;  // temporary
+  std::unique_ptr<launcher::LocalBroker> broker_;
+};
 
 struct TrainArguments {
   JobOptions job;
   roles::CoordinatorOptions coordinate;  // passed on
   bool demo = false;
-  bool on_kafka = false;  // the demo
-  std::string brokers;    // brokers of an existing Kafka cluster for it
+  CLI::Option* kafka = nullptr;  // the option of the demo
+  std::string brokers;           // brokers of an existing Kafka cluster for it
 };
 
 int Train(TrainArguments a) {
@@ -35,14 +97,12 @@ int Train(TrainArguments a) {
     std::fprintf(stderr, "%s\n", what.empty() ? "the bucket answers" : ("waiting for " + what).c_str());
   });
   if (!fetched.ok()) return PrintOutcome(fetched);
-  if (a.job.rate >= 0) a.job.run.overrides.rate = a.job.rate;
   launcher::RunnerOptions& options = a.job.run;
   if (a.demo && a.job.run.source.resume.empty()) options.source.text = kDemoJob;
   if (a.demo) options.source_arguments = {"--demo"};
   if (!a.job.run.source.file.empty()) options.source_arguments = {a.job.run.source.file};
-  if (options.source.file.empty() && options.source.text.empty() && options.source.resume.empty()) {
-    throw std::invalid_argument("train needs a job file, or --resume with the directory of an earlier run");
-  }
+  RefuseIf(options.source.file.empty() && options.source.text.empty() && options.source.resume.empty(),
+           "train needs a job file, or --resume with the directory of an earlier run");
   options.coordinator_arguments = roles::PassedOn(a.coordinate);
   options.plan = Kernels();
   options.security = a.job.security.Read();
@@ -62,9 +122,9 @@ int Train(TrainArguments a) {
 }
 
 int Demo(TrainArguments a) {
-  if (!a.on_kafka) return Train(a);
+  a.demo = a.kafka->count() == 0;
+  if (a.demo) return Train(a);
   const KafkaDemo kafka(a.brokers);
-  a.demo = false;
   a.job.run.source.file = kafka.job_file();
   return Train(a);
 }
@@ -72,34 +132,26 @@ int Demo(TrainArguments a) {
 }  // namespace
 
 void AddTrainCommands(CLI::App& app, int* result) {
-  const auto a = std::make_shared<TrainArguments>();
-  auto* demo = app.add_subcommand("demo", "train a fraud detector on simulated payments, on this machine");
-  AddJobOptions(demo, &a->job, &a->coordinate, kNewDirectory);
-  demo->add_flag("--json", a->job.run.json, kJsonResult);
-  auto* kafka =
-      demo->add_option("--kafka", a->brokers,
+  const auto add = [&](const char* name, const char* help, int (*run)(TrainArguments)) {
+    auto added = AddCommand(app, result, name, help, run);
+    auto& [command, a] = added;
+    AddJobOptions(command, &a->job, &a->coordinate, "default: a new directory in leat-jobs/");
+    command->add_flag("--json", a->job.run.json,
+                      "print the result as one JSON object on stdout, and the progress on stderr");
+    return added;
+  };
+  const auto [demo, of_demo] =
+      add("demo", "train a fraud detector on simulated payments, on this machine", Demo);
+  of_demo->kafka =
+      demo->add_option("--kafka", of_demo->brokers,
                        "with the events in Kafka: in a broker that tools/kafka starts for the demo, or "
                        "in a running cluster, HOST:PORT,HOST:PORT")
           ->expected(0, 1)
           ->excludes("--resume");
-  demo->callback([a, result, kafka] {
-    a->demo = true;
-    a->on_kafka = kafka->count() > 0;
-    *result = Demo(*a);
-  });
 
-  auto* train = app.add_subcommand("train", "run a job on this machine, with one process per role");
+  const auto [train, a] = add("train", "run a job on this machine, with one process per role", Train);
   train->add_option("job", a->job.run.source.file, kJobFile);
-  AddJobOptions(train, &a->job, &a->coordinate, kNewDirectory);
-  train->add_flag("--json", a->job.run.json, kJsonResult);
-  train
-      ->add_option("--ready-fd", a->job.run.ready_fd, "file descriptor to write the coordinator's address to")
-      ->group("");
-  train
-      ->add_option("--life-fd", a->job.run.life_fd,
-                   "pipe whose other end the caller holds as long as it wants the job")
-      ->group("");
-  train->callback([a, result] { *result = Train(*a); });
+  AddDescriptors(train, &a->job.run.ready_fd, &a->job.run.life_fd);
 }
 
 }  // namespace leat

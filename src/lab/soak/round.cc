@@ -24,8 +24,8 @@
 #include "net/rpc/client.h"
 #include "run/launcher/admin.h"
 #include "run/launcher/security.h"
-#include "show/report/grouped.h"
 #include "storage/checkpoint/store.h"
+#include "show/report/display.h"
 
 namespace leat::soak {
 namespace {

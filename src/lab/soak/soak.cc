@@ -18,7 +18,7 @@
 #include "lab/hosts/hosts.h"
 #include "run/launcher/processes.h"
 #include "run/launcher/signals.h"
-#include "show/report/grouped.h"
+#include "show/report/display.h"
 #include "storage/checkpoint/file.h"
 
 namespace leat::soak {

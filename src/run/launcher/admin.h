@@ -10,8 +10,8 @@
 #include "base/status.h"
 #include "net/rpc/client.h"
 #include "protocol/messages_control.h"
-#include "show/report/admin_wait.h"
 #include "show/timeline/trace.h"
+#include "show/report/display.h"
 
 namespace leat::launcher {
 
@@ -19,7 +19,7 @@ namespace leat::launcher {
 Result<report::JobStatus> AskStatus(control::ControlClient& client, Duration deadline);
 
 // Blocks until the coordinator has carried out the request, as long as there is progress
-// (show/report/admin_wait.h), and shows on `out` how far a checkpoint is. Returns the coordinator's answer,
+// (report::AdminWait), and shows on `out` how far a checkpoint is. Returns the coordinator's answer,
 // or why it is not waited for. Aborts `client` in the latter case. `interval`: between two questions about
 // the status. `silence`: without an answer, the coordinator is lost.
 Status RunAdmin(control::ControlClient& client, const protocol::AdminRequest& request, std::FILE* out,

@@ -7,7 +7,7 @@
 #include <set>
 #include <thread>
 
-#include "show/dashboard/page_files.h"
+#include "base/fields/json.h"
 #include "show/history/testing.h"
 #include "show/report/job_status.h"
 
@@ -264,7 +264,7 @@ TEST_F(DashboardTest, RecordsAndPeersDoNotBreakTheJson) {
   status_["members"][2]["last_dead_letter"] = "partition 0 offset 1: '</script><b>\"\n\x01' is not a number";
   status_["members"][2]["host"] = "a\"b\nc";
   Report(1);
-  std::string event = EventsJson({Event{.text = "\xff\xfe<b>\n"}});
+  std::string event = fields::ToJson(std::vector<Event>{Event{.text = "\xff\xfe<b>\n"}});
   EXPECT_THAT(event, Not(HasSubstr("\n")));
   EXPECT_TRUE(json::accept(event));
   const auto messages = Messages(Get("/events").stream());

@@ -1,4 +1,4 @@
-#include "show/dashboard/verdicts.h"
+#include "show/dashboard/dashboard.h"
 
 #include <algorithm>
 #include <cmath>
@@ -62,14 +62,6 @@ std::optional<double> MeanOfLast(const Evidence& e, Series series, double second
   return MeanOf(e.recent, series, e.now.time_s - seconds, e.now.time_s);
 }
 
-bool Running(const Reading& now) {
-  return now.phase == "running";
-}
-
-bool Over(const Reading& now) {
-  return now.phase == "ended";
-}
-
 const Event* LastOf(const Evidence& e, std::initializer_list<Event::Kind> kinds, double seconds) {
   for (auto event = e.events.rbegin(); event != e.events.rend(); ++event) {
     if (event->time_s < e.now.time_s - seconds) break;
@@ -93,7 +85,7 @@ std::string AllWell(const Reading& now) {
 
 Verdict Health(const Evidence& e) {
   const Reading& now = e.now;
-  if (Over(now))
+  if (now.phase == "ended")
     return {Level::kNone, "The job has ended",
             Count(static_cast<double>(now.events)) + " events are trained"};
   if (!e.live)
@@ -112,9 +104,10 @@ Verdict Health(const Evidence& e) {
   const size_t workers = now.Count("worker"), servers = now.Count("ps");
   const size_t wanted_workers = now.wanted ? now.wanted->workers.value_or(0) : 0,
                wanted_servers = now.wanted ? now.wanted->ps.value_or(0) : 0;
-  if (Running(now) && workers == 0) return {Level::kBad, "No worker is there", "nothing is being trained"};
+  if (now.phase == "running" && workers == 0)
+    return {Level::kBad, "No worker is there", "nothing is being trained"};
   const Event* died = LastOf(e, {Event::Kind::kDied}, kRecent_s);
-  if (Running(now) && (workers < wanted_workers || servers < wanted_servers)) {
+  if (now.phase == "running" && (workers < wanted_workers || servers < wanted_servers)) {
     const bool worker = workers < wanted_workers;
     return {Level::kWarn,
             Formatted("%zu of %zu %s are there", worker ? workers : servers,
@@ -171,11 +164,11 @@ Verdict Learning(const Evidence& e) {
 Verdict Pace(const Evidence& e) {
   const Reading& now = e.now;
   const auto lag = static_cast<double>(now.lag);
-  if (Over(now))
+  if (now.phase == "ended")
     return {Level::kNone, now.lag > 0 ? Count(lag) + " events are left" : "Everything is trained", ""};
   const auto trained = MeanOfLast(e, Series::kEventsPerS, 30),
              arrived = MeanOfLast(e, Series::kArrivedPerS, 30);
-  if (!Running(now) || !trained || !arrived) return {Level::kNone, "Not known yet", ""};
+  if (now.phase != "running" || !trained || !arrived) return {Level::kNone, "Not known yet", ""};
   const std::string rates = Count(*arrived) + " events/s arrive, " + Count(*trained) + " are trained";
   if (now.lag_s <= kUpToDate_s) return {Level::kGood, "Yes: " + Span(now.lag_s) + " behind", rates};
   const double gain = *trained - *arrived;
@@ -191,7 +184,7 @@ Verdict Pace(const Evidence& e) {
 
 Verdict Limit(const Evidence& e) {
   const Reading& now = e.now;
-  if (!Running(now) || e.recent.empty()) return {Level::kNone, "Not known yet", ""};
+  if (now.phase != "running" || e.recent.empty()) return {Level::kNone, "Not known yet", ""};
   std::vector<double> steps;
   const MemberStatus* slowest = nullptr;
   for (const MemberStatus& m : now.members) {

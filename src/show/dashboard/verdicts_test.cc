@@ -1,4 +1,4 @@
-#include "show/dashboard/verdicts.h"
+#include "show/dashboard/dashboard.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "show/history/events.h"
+#include "show/history/history.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

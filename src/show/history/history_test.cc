@@ -6,7 +6,7 @@
 #include "base/encoding/printable.h"
 #include "base/fields/files/testing.h"
 #include "base/fields/testing.h"
-#include "show/history/records.h"
+#include "show/history/history_file.h"
 #include "show/history/testing.h"
 
 namespace leat::observe {

@@ -1,18 +1,21 @@
-// A job's past and present, for those who look at it while it runs. Written by one thread, read by several.
+// A job's past and present, for those who look at it while it runs.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "show/history/history.h"
-#include "show/history/records.h"
+#include "show/history/history_file.h"
 
 namespace leat::observe {
 
-// Thread-safe.
+// Written by one thread, read by several. Thread-safe.
 class JobMonitor {
  public:
   struct Present {
@@ -36,16 +39,11 @@ class JobMonitor {
   // ---- Viewers' threads
   std::shared_ptr<const Present> present() const;  // never null
   bool closed() const;
-  std::vector<Sample> Query(double from_s, double to_s, size_t points) const;
-  std::vector<Event> EventsAfter(uint64_t number, size_t limit) const;
-  double begin_s() const;
-  double end_s() const;
-
-  // Calls `f` with the history, while nobody changes it.
-  template <class F>
-  auto With(const F& f) const {
+  // Calls `f`, such as a member function, with the history, while nobody changes it.
+  template <class F, class... Arguments>
+  auto With(const F& f, const Arguments&... arguments) const {
     std::lock_guard lock(mutex_);
-    return f(history_);
+    return std::invoke(f, history_, arguments...);
   }
 
  private:
@@ -56,6 +54,34 @@ class JobMonitor {
   double shift_s_ = 0;
   std::shared_ptr<const Present> present_ = std::make_shared<const Present>();
   bool closed_ = false;
+};
+
+// Keeps a job's history in its directory, and in a monitor for those who look. Blocks for the disk. Not
+// thread-safe: one thread uses it.
+class Recorder {
+ public:
+  static constexpr Duration kInterval = std::chrono::seconds(1);  // between two calls of OnStatus
+
+  // Continues the history that the directory has, if it can be read. While nothing can be written, which is
+  // logged once, there is what the monitor has in memory, and another attempt every minute.
+  Recorder(std::string directory, std::shared_ptr<JobMonitor> monitor);
+
+  void OnStatus(double time_s, report::JobStatus status);
+  // The last one.
+  void Finish(double time_s, report::JobStatus status);
+
+ private:
+  void StartFile(const StoredStatus& status);
+  void Store(const std::vector<Record>& records);
+  StoredStatus LastStatus() const;  // as JSON
+  void OnFailure(const Status& why);
+
+  const std::string directory_;
+  const std::shared_ptr<JobMonitor> monitor_;
+  std::optional<HistoryWriter> writer_;
+  bool replaced_ = false;  // another process has the file
+  bool failing_ = false;
+  std::optional<double> minute_s_;  // when it last did what it does every minute
 };
 
 }  // namespace leat::observe

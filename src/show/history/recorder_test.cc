@@ -1,4 +1,4 @@
-#include "show/history/recorder.h"
+#include "show/history/job_monitor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -41,18 +41,18 @@ TEST_F(RecorderTest, AHistoryIsContinued) {
   EXPECT_EQ(monitor_->present()->number, 0u);
   for (int t = 1; t <= 5; ++t) first->OnStatus(t, StatusOf(status_));
   EXPECT_EQ(monitor_->present()->number, 5u);
-  EXPECT_EQ(monitor_->end_s(), 5);
-  const size_t events = monitor_->EventsAfter(0, 100).size();
+  EXPECT_EQ(monitor_->With(&History::end_s), 5);
+  const size_t events = monitor_->With(&History::EventsAfter, 0, 100).size();
   EXPECT_EQ(events, 6u);
   first.reset();  // as if killed
 
   auto second = Make();
-  EXPECT_EQ(monitor_->end_s(), 5);
-  EXPECT_EQ(monitor_->EventsAfter(0, 100).size(), events);
+  EXPECT_EQ(monitor_->With(&History::end_s), 5);
+  EXPECT_EQ(monitor_->With(&History::EventsAfter, 0, 100).size(), events);
   EXPECT_EQ(monitor_->present()->reading.job, "fraud") << "the last status that was stored";
   status_["term"] = 2;
   second->OnStatus(9, StatusOf(status_));
-  const auto log = monitor_->EventsAfter(events, 100);
+  const auto log = monitor_->With(&History::EventsAfter, events, 100);
   ASSERT_EQ(log.size(), 1u) << "members that are known do not join again";
   EXPECT_EQ(log[0].text, "a coordinator of term 2 has taken over");
   EXPECT_EQ(log[0].number, events + 1);
@@ -103,7 +103,7 @@ TEST_F(RecorderTest, ADamagedFileIsReadUpToTheDamage) {
   recorder.reset();
   std::ofstream(file(), std::ios::app) << std::string(100, 'x');
   recorder = Make();
-  EXPECT_EQ(monitor_->end_s(), 5);
+  EXPECT_EQ(monitor_->With(&History::end_s), 5);
   recorder->OnStatus(6, StatusOf(status_));
   HistoryReader reader(directory_);
   ASSERT_TRUE(reader.Update().ok());
@@ -116,7 +116,7 @@ TEST_F(RecorderTest, WithoutAPlaceForTheFileThereIsStillAHistory) {
   fs::create_directories(file() + ".tmp");  // in the way
   auto recorder = Make();
   recorder->OnStatus(1, StatusOf(status_));
-  EXPECT_EQ(monitor_->end_s(), 1);
+  EXPECT_EQ(monitor_->With(&History::end_s), 1);
   EXPECT_FALSE(fs::exists(file()));
   fs::remove(file() + ".tmp");
   recorder->OnStatus(100, StatusOf(status_));
@@ -251,7 +251,7 @@ TEST_F(RecorderTest, ThoseWhoLookWaitForTheNextStatus) {
     const auto present = monitor_->present();
     EXPECT_GE(present->number, seen);
     seen = present->number;
-    monitor_->Query(0, 10, 10);
+    monitor_->With(&History::Query, 0, 10, 10);
   }
   writer.join();
   EXPECT_EQ(monitor_->present()->number, 4u);

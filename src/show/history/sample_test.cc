@@ -1,4 +1,4 @@
-#include "show/history/sample.h"
+#include "show/history/history.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -64,8 +64,8 @@ TEST_F(SamplerTest, SumsBecomeRatesOfTheLastSeconds) {
     EXPECT_EQ(sample[Series::kDeadLettersPerS], 2);
     EXPECT_EQ(sample[Series::kServerBytesPerS], 3e6f) << "of both servers, one of them idle";
     EXPECT_EQ(sample[Series::kCompute], 0.25f) << "the mean of two workers";
-    const auto& its = sample.members[2].figures;
-    EXPECT_THAT(its, ElementsAre(500, 0.5f, 0.25f, 0.125f, 0.0625f, 0.75f));
+    const auto& figures = sample.members[2].figures;
+    EXPECT_THAT(figures, ElementsAre(500, 0.5f, 0.25f, 0.125f, 0.0625f, 0.75f));
     EXPECT_EQ(sample.members[0].figures[0], 3e6f);
     EXPECT_EQ(sample.members[0].figures[1], 50);
   }

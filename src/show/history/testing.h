@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "show/history/sample.h"
+#include "show/history/history.h"
 
 namespace leat::observe {
 

@@ -5,8 +5,6 @@
 
 #include <string>
 
-#include "show/http/access.h"
-
 namespace leat::observe {
 
 namespace {

@@ -1,14 +1,20 @@
 #include "show/http/listener.h"
 
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <zlib.h>
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <utility>
 
 #include "base/check.h"
+#include "base/encoding/printable.h"
 #include "base/text.h"
 #include "net/address.h"
-#include "show/http/access.h"
+#include "net/http_client/http_client.h"
 
 namespace leat::observe {
 namespace {
@@ -59,7 +65,32 @@ std::string_view CookieOf(std::string_view cookies, std::string_view name) {
   return {};
 }
 
+// The handshake of roles uses the same key with other labels (net/frames/handshake.cc).
+constexpr std::string_view kLabel = "leat view token 1";
+
+constexpr size_t kMaxReason = 200;
+
+// The first line, without characters that a terminal would obey.
+std::string Line(std::string_view body) {
+  std::string line(body.substr(0, std::min(body.find('\n'), kMaxReason)));
+  std::ranges::replace_if(
+      line, [](unsigned char c) { return c < ' ' || c == 127; }, ' ');
+  return line;
+}
+
 }  // namespace
+
+std::string ViewToken(std::string_view token) {
+  std::array<unsigned char, 32> digest;
+  LEAT_CHECK(HMAC(EVP_sha256(), token.data(), static_cast<int>(token.size()),
+                  reinterpret_cast<const unsigned char*>(kLabel.data()), kLabel.size(), digest.data(),
+                  nullptr) != nullptr);
+  return ToHex(std::as_bytes(std::span(digest)));
+}
+
+bool SameSecret(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
 
 Viewers::Viewers(std::vector<HttpRoute> routes, std::string view_token, bool tls, size_t max_streams)
     : routes_(std::move(routes)), view_token_(std::move(view_token)), tls_(tls), max_streams_(max_streams) {
@@ -159,6 +190,21 @@ Result<std::unique_ptr<HttpListener>> HttpListener::Start(Options options, std::
   LEAT_ASSIGN_OR_RETURN(listener->server_,
                         net::http::Server::Start(std::move(http), listener->viewers_, listener->metrics_));
   return listener;
+}
+
+Status Probe(const ProbeOptions& options) {
+  LEAT_ASSIGN_OR_RETURN(net::HostPort at, net::ParseAddress(options.address));
+  if (at.port == 0) return {Code::kInvalidArgument, options.address + ": port 0 is none that can be asked"};
+  if (at.host == "0.0.0.0") at.host = "127.0.0.1";
+  if (at.host == "::") at.host = "::1";
+  const auto client = net::MakeHttpClient({.verify = false, .proxy = false});
+  const auto reply = client->Do({.url = (options.tls ? "https://" : "http://") + at.ToString() + options.path,
+                                 .timeout = options.timeout,
+                                 .name = options.address + " does not answer"});
+  if (!reply.ok()) return {Code::kUnavailable, reply.status().message()};
+  if (reply->status == 200) return {};
+  return {Code::kFailedPrecondition, options.address + options.path + ": status " +
+                                         std::to_string(reply->status) + ": " + Line(AsText(reply->body))};
 }
 
 }  // namespace leat::observe

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,11 +13,40 @@
 #include "base/clock.h"
 #include "base/metrics/metrics.h"
 #include "base/status.h"
+#include "net/http/exchange.h"
 #include "net/http/server.h"
 #include "net/tls/tls_identity.h"
-#include "show/http/access.h"
 
 namespace leat::observe {
+
+// The secret of those who may look at a job. It follows from the job's token, and the token cannot be found
+// out from it, so it can be given to a Prometheus server or a colleague who may change nothing.
+// 64 hexadecimal digits: HMAC-SHA-256 of a label, with the token as its key.
+std::string ViewToken(std::string_view token);
+
+// Whether two secrets are the same. The time depends on their lengths alone.
+bool SameSecret(std::string_view a, std::string_view b);
+
+using net::http::Reply;
+using net::http::Request;
+
+inline constexpr const char* kText = "text/plain; charset=utf-8";
+// In a stream of this type, a comment is sent in long silences, so that a viewer who has gone is found out.
+inline constexpr const char* kEventStream = "text/event-stream";
+
+struct HttpRoute {
+  enum class Access {
+    kEveryone,
+    kViewers,  // with the view token or an observer's certificate; others get status 401
+  };
+  std::string method = "GET";  // which includes HEAD, or "POST"
+  std::string path;            // the whole path
+  Access access = Access::kViewers;
+  bool grants_cookie = false;  // which authorises the further requests of a viewer's browser
+  // Called on threads of the listener, several at a time. It may block for a second or two, not longer.
+  // Request::known: the peer is a viewer.
+  std::function<Reply(const Request&)> handler;
+};
 
 // Routes, access, and the form of replies. It has no socket.
 //
@@ -83,5 +113,17 @@ class HttpListener {
   Viewers viewers_;
   std::unique_ptr<net::http::Server> server_;  // ends all connections, and waits for handlers that run
 };
+
+struct ProbeOptions {
+  std::string address;  // the listener's "HOST:PORT"; a wildcard is asked on loopback
+  std::string path = "/healthz";
+  bool tls = false;  // with any certificate: nothing secret is sent
+  Duration timeout = std::chrono::seconds(4);
+};
+
+// Asks a listener whether its role is alive, or ready. Ok if the answer has status 200. Otherwise one line
+// with the address: kInvalidArgument for an address that is none or has port 0, kUnavailable if nobody
+// answers in time, or not by HTTP, and kFailedPrecondition with the reason that the role gives. Blocks.
+Status Probe(const ProbeOptions& options);
 
 }  // namespace leat::observe

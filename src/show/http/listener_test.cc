@@ -20,7 +20,6 @@
 #include "net/http_client/http_client.h"
 #include "net/same_host/same_host_peer.h"
 #include "net/tls/testing.h"
-#include "show/http/access.h"
 
 namespace leat::observe {
 namespace {

@@ -1,4 +1,3 @@
-#include "show/http/probe.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +6,6 @@
 #include <string>
 
 #include "net/tls/testing.h"
-#include "show/http/access.h"
 #include "show/http/listener.h"
 
 namespace leat::observe {

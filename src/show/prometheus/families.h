@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -63,5 +64,19 @@ class Families {
 // Adds the kernel's figures of this process, by the names that all programs with metrics use. Reads /proc;
 // does not block.
 void AddProcess(Families* families);
+
+// The metrics of a job, from its status (docs/status.md), which the coordinator exports. Not thread-safe.
+class StatusFamilies {
+ public:
+  // Members beyond so many have no metrics of their own.
+  static constexpr size_t kMostMembers = 1000;
+
+  void Add(const report::JobStatus& status, Families* families);
+
+ private:
+  // After the loss of a server its events come back from the stream. They are counted once.
+  std::optional<uint64_t> first_events_;
+  uint64_t most_events_ = 0;
+};
 
 }  // namespace leat::observe

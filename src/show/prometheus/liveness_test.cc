@@ -1,4 +1,4 @@
-#include "show/prometheus/liveness.h"
+#include "show/prometheus/role_metrics.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,12 @@
 #include "show/prometheus/role_metrics.h"
 
 #include <algorithm>
+#include <future>
+#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json/text.h"
 #include "net/address.h"
-#include "show/prometheus/targets.h"
 
 namespace leat::observe {
 namespace {
@@ -48,7 +50,72 @@ Reply Unavailable(const std::string& why) {
   return {.status = 503, .type = kText, .body = why + "\n"};
 }
 
+using Json = nlohmann::ordered_json;
+
 }  // namespace
+
+void Liveness::Watch(Time now, std::function<uint64_t()> kernels) {
+  std::lock_guard lock(mutex_);
+  kernels_ = std::move(kernels);
+  last_ = now;
+  finished_ = kernels_();
+}
+
+void Liveness::Unwatch() {
+  std::lock_guard lock(mutex_);
+  kernels_ = nullptr;
+}
+
+void Liveness::Turned(Time now) {
+  std::lock_guard lock(mutex_);
+  if (kernels_ == nullptr) return;
+  last_ = now;
+  finished_ = kernels_();
+}
+
+bool Liveness::Alive(Time now) {
+  std::lock_guard lock(mutex_);
+  if (kernels_ == nullptr) return true;
+  if (const uint64_t finished = kernels_(); finished != finished_) {
+    last_ = now;
+    finished_ = finished;
+  }
+  return now - last_ <= kStalled;
+}
+
+void StatusSource::Set(Ask ask) {
+  std::lock_guard lock(ask_mutex_);
+  ask_ = std::move(ask);
+  ++coordinators_;
+}
+
+Result<std::shared_ptr<const report::JobStatus>> StatusSource::Get() {
+  std::lock_guard lock(get_mutex_);
+  const uint64_t coordinators = coordinators_;
+  if (coordinators != answered_by_ || clock_.Now() - asked_ >= kFresh) {
+    last_ = AskNow();
+    asked_ = clock_.Now();
+    answered_by_ = coordinators;
+  }
+  return last_;
+}
+
+Result<std::shared_ptr<const report::JobStatus>> StatusSource::AskNow() {
+  auto promise = std::make_shared<std::promise<report::JobStatus>>();
+  std::future<report::JobStatus> answer = promise->get_future();
+  {
+    std::lock_guard lock(ask_mutex_);
+    if (ask_ == nullptr) return Status(Code::kNotFound, "no coordinator");
+    ask_([promise = std::move(promise)](report::JobStatus status) { promise->set_value(std::move(status)); });
+  }
+  if (answer.wait_for(kDeadline) != std::future_status::ready)
+    return Status(Code::kUnavailable, "the coordinator is busy");
+  try {
+    return std::make_shared<const report::JobStatus>(answer.get());
+  } catch (const std::future_error&) {  // the question was dropped
+    return Status(Code::kUnavailable, "the coordinator ends");
+  }
+}
 
 void RoleMetrics::SetAddress(std::string address) {
   std::lock_guard lock(mutex_);
@@ -122,6 +189,32 @@ std::vector<HttpRoute> MetricsRoutes(const std::shared_ptr<RoleMetrics>& metrics
           {.path = "/healthz", .access = kEveryone, .handler = alive},
           {.path = "/readyz", .access = kEveryone, .handler = ready},
           {.path = "/targets", .handler = targets}};
+}
+
+std::string TargetsJson(const report::JobStatus& status, const std::string& own, const std::string& host,
+                        bool tls) {
+  Json targets = Json::array();
+  // The names differ from those of the labels of metrics.
+  const auto add = [&](const std::string& address, const std::string& role, uint64_t index) {
+    Json labels{{"leat_job", status.job}, {"leat_role", role}, {"leat_index", std::to_string(index)}};
+    if (tls) labels["__scheme__"] = "https";
+    targets.push_back({{"targets", {address}}, {"labels", std::move(labels)}});
+  };
+  add(own, "coordinator", 0);
+  const auto reachable = [&](const auto& process) {
+    const std::string& address = process.metrics;
+    const bool on_loopback = address.starts_with("127.") || address.starts_with("[::1]");
+    return !address.empty() && (!on_loopback || process.host.empty() || process.host == host);
+  };
+  for (const report::MemberStatus& m : status.members) {
+    // Both are counted by themselves.
+    const bool apart = m.name.role == "coordinator" || m.name.standby();
+    if (reachable(m)) add(m.metrics, m.name.role + (apart ? "-standby" : ""), m.name.index);
+  }
+  for (const report::BotsStatus& bots : status.bots) {
+    if (reachable(bots)) add(bots.metrics, "bots", 0);
+  }
+  return JsonText(targets, 2) + "\n";
 }
 
 }  // namespace leat::observe

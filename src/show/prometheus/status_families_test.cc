@@ -1,4 +1,4 @@
-#include "show/prometheus/status_families.h"
+#include "show/prometheus/families.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "show/report/admin_wait.h"
+#include "show/report/display.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,12 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 #include <numeric>
+#include <utility>
 
 #include "base/text.h"
 #include "protocol/topology/host_place.h"
-#include "show/report/grouped.h"
 
 namespace leat::report {
 namespace {
@@ -151,10 +150,6 @@ std::string PlaceOf(const MemberStatus& member) {
   return place == topology::HostPlace() ? "" : "  " + topology::PlaceText(place);
 }
 
-bool Slow(const MemberStatus& member) {
-  return member.worker && member.worker->slow;
-}
-
 // "label skew 0.42, feature skew 0.93 (amount)" of a worker with a warning about them; "" of others.
 std::string Skew(const MemberStatus& member) {
   if (!member.worker || !member.worker->skewed.value_or(false)) return "";
@@ -179,6 +174,9 @@ std::vector<std::string> MemberTroubles(const JobStatus& s) {
   }
   return troubles;
 }
+
+constexpr uint64_t kMebi = 1 << 20;
+constexpr double kLongestLimit_s = 1e6;
 
 }  // namespace
 
@@ -229,8 +227,8 @@ std::vector<std::string> RenderTable(const JobStatus& s, const std::vector<doubl
     add(Pad(m.name.Text(), 16) + Pad(std::to_string(m.pid), 9, true) +
         Pad(Grouped(m.done.value_or(0)), 15, true) + Pad(Fixed(m.cpu_s.value_or(kUnknown), 1), 9, true) +
         Pad(megabytes(&ServerFigures::bytes_held, 2), 10, true) +
-        Pad(megabytes(&ServerFigures::bytes_per_s, 1), 9, true) + PlaceOf(m) + (Slow(m) ? "  slow" : "") +
-        (m.name.state == "draining" ? "  leaving" : ""));
+        Pad(megabytes(&ServerFigures::bytes_per_s, 1), 9, true) + PlaceOf(m) +
+        (m.worker && m.worker->slow ? "  slow" : "") + (m.name.state == "draining" ? "  leaving" : ""));
   }
   lines.push_back(dim(rule));
   lines.push_back(dim(Cut("checkpoint " + s.checkpoint.value_or("none yet"), width)));
@@ -294,7 +292,7 @@ std::string RenderSummary(const JobStatus& s) {
   unusual("skipped", s.skipped, " updates that were not finite");
   std::string slow, skewed;
   for (const auto& m : s.members) {
-    if (Slow(m))
+    if (m.worker && m.worker->slow)
       slow += (slow.empty() ? "" : ", ") + m.name.Text() + " (" + Fixed(m.worker->step_ms, 1) + " ms a step)";
     if (const std::string skew = Skew(m); !skew.empty())
       skewed += (skewed.empty() ? "" : "; ") + m.name.Text() + ": " + skew;
@@ -370,6 +368,50 @@ void Display::Say(const std::string& line) {
 void Display::Finish() {
   Clear();
   std::fflush(out_);
+}
+
+std::optional<std::string> AdminWait::OnStatus(Time now, const JobStatus& status) {
+  heard_ = now;
+  std::optional<uint64_t> checkpoint;
+  uint64_t bytes = 0;
+  std::string waiting_for = status.waiting_for;
+  if (const auto& saving = status.saving) {
+    checkpoint = saving->checkpoint;
+    bytes = saving->bytes;
+    limit_ = FromSeconds(std::clamp(saving->limit_s, 0.0, kLongestLimit_s));
+    if (waiting_for.empty()) waiting_for = saving->waiting_for;
+  }
+  const bool news = checkpoint != checkpoint_ || waiting_for != waiting_for_;
+  if (news || bytes != bytes_) moved_ = now;
+  checkpoint_ = checkpoint;
+  bytes_ = bytes;
+  waiting_for_ = std::move(waiting_for);
+  if (!checkpoint_) return std::nullopt;
+  std::string line = "checkpoint " + std::to_string(*checkpoint_) + ": " + std::to_string(bytes_ / kMebi) +
+                     " MiB saved, waiting for " + waiting_for_;
+  if (line == shown_) return std::nullopt;
+  shown_ = line;
+  return line;
+}
+
+Status AdminWait::Check(Time now) const {
+  const std::string what = checkpoint_ ? "checkpoint " + std::to_string(*checkpoint_) + " (" +
+                                             std::to_string(bytes_ / kMebi) + " MiB saved)"
+                                       : "the job";
+  if (now - heard_ >= longest_) {
+    if (!checkpoint_) {
+      return silence_.ok() ? Status(Code::kDeadlineExceeded, "the coordinator does not answer") : silence_;
+    }
+    return {Code::kUnavailable,
+            "the coordinator does not answer any more; " + what + " was waiting for " + waiting_for_};
+  }
+  if (const Duration still = now - moved_; still >= limit_ + kPatience) {
+    return {Code::kDeadlineExceeded, what + " has made no progress for " +
+                                         std::to_string(static_cast<int64_t>(Seconds(still))) +
+                                         " s and goes on without this command" +
+                                         (waiting_for_.empty() ? "" : ", waiting for " + waiting_for_)};
+  }
+  return {};
 }
 
 }  // namespace leat::report

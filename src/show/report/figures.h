@@ -2,9 +2,7 @@
 // job's page, docs/metrics.md and docs/tensorboard.md are made from it. A new figure is a row in figures.cc.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

@@ -14,7 +14,6 @@
 #include "base/fields/fields.h"
 #include "base/status.h"
 #include "protocol/coordinator/coordinator.h"
-#include "show/report/lag.h"
 
 namespace leat::protocol {
 LEAT_FIELDS(PublishedPredictions, (published), (behind), (rescored));
@@ -28,7 +27,14 @@ inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 inline constexpr fields::CutTo kText{1 << 12};
 inline constexpr fields::AtMost kList{1 << 20};
 
-LEAT_FIELDS(Lag::Partition, (partition), (end), (events, As("lag")), (seconds, As("lag_s")));
+// How far a job is behind in a partition.
+struct PartitionLag {
+  uint32_t partition = 0;
+  uint64_t end = 0;
+  uint64_t events = 0;  // events of this pass that not every slice has
+  double seconds = 0;   // since the first of them came
+};
+LEAT_FIELDS(PartitionLag, (partition), (end), (events, As("lag")), (seconds, As("lag_s")));
 
 // Means per event, or per label, by the names that River gives them.
 struct Quality {
@@ -223,7 +229,7 @@ struct JobStatus {
   std::optional<double> learning_rate;
   uint64_t lag = 0;
   double lag_s = 0;
-  std::vector<Lag::Partition> partitions;
+  std::vector<PartitionLag> partitions;
   uint64_t stream_end = 0, published = 0;
   std::vector<BotsStatus> bots;
   uint64_t all_bots = 0;  // as all_members

@@ -1,4 +1,4 @@
-#include "show/report/lag.h"
+#include "show/report/progress.h"
 
 #include <gtest/gtest.h>
 

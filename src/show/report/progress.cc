@@ -1,8 +1,7 @@
 #include "show/report/progress.h"
 
-#include <algorithm>
+#include <cmath>
 #include <numeric>
-#include <utility>
 
 namespace leat::report {
 namespace {
@@ -17,6 +16,94 @@ constexpr Duration kPaceWindow = std::chrono::seconds(30);
 constexpr uint64_t kStepsToJudge = 20;
 
 }  // namespace
+
+void Lag::OnStatus(Time now, std::span<const uint64_t> ends, std::span<const uint64_t> done) {
+  partitions_.resize(ends.size());
+  for (size_t p = 0; p < ends.size() && p < done.size(); ++p) {
+    State& state = partitions_[p];
+    state.done = done[p];
+    if (state.ends.empty() || ends[p] > state.ends.back().second) state.ends.emplace_back(now, ends[p]);
+    // The last one is kept: it tells where the partition ends.
+    while (state.ends.size() > 1 && state.ends.front().second <= done[p]) state.ends.pop_front();
+    if (state.ends.size() <= kMoments) continue;
+    // Merging two neighbours assumes that the later end came with the earlier one.
+    auto closest = state.ends.begin();
+    for (auto at = state.ends.begin(); at + 2 < state.ends.end(); ++at) {
+      if ((at + 1)->first - at->first < (closest + 1)->first - closest->first) closest = at;
+    }
+    closest->second = (closest + 1)->second;
+    state.ends.erase(closest + 1);
+  }
+}
+
+Time Lag::State::first() const {
+  return std::ranges::upper_bound(ends, done, {}, &std::pair<Time, uint64_t>::second)->first;
+}
+
+Duration Lag::Oldest(Time now) const {
+  Duration oldest{0};
+  for (const State& state : partitions_) {
+    if (state.behind()) oldest = std::max(oldest, now - state.first());
+  }
+  return oldest;
+}
+
+std::vector<PartitionLag> Lag::Behind(Time now, size_t most) const {
+  std::vector<PartitionLag> behind;
+  for (uint32_t p = 0; p < partitions_.size(); ++p) {
+    const State& state = partitions_[p];
+    if (!state.behind()) continue;
+    behind.push_back({.partition = p,
+                      .end = state.ends.back().second,
+                      .events = state.ends.back().second - state.done,
+                      .seconds = Seconds(now - state.first())});
+  }
+  std::ranges::sort(behind, std::ranges::greater(), &PartitionLag::events);
+  if (behind.size() > most) behind.resize(most);
+  return behind;
+}
+
+Prequential::Prequential(Options options) : options_(std::move(options)) {
+  if (options_.fading) {
+    const double factor = *options_.fading;
+    fading_.emplace(Fading{factor, metrics::FadingScores(factor), metrics::FadingAuc(factor)});
+  }
+  if (options_.drift) detector_.emplace(*options_.drift);
+}
+
+double Prequential::DetectorValue(const protocol::BatchScores& batch) const {
+  const auto events = static_cast<double>(batch.events), labels = events * options_.labels;
+  switch (options_.drift->on) {
+    case metrics::DriftConfig::On::kLoss:
+      return batch.loss_sum / events;
+    case metrics::DriftConfig::On::kError:
+      return 1 - static_cast<double>(batch.correct) / labels;
+    case metrics::DriftConfig::On::kAbsoluteError:
+      return batch.absolute_error / labels;
+  }
+  return 0;
+}
+
+void Prequential::Add(uint64_t events_before, const protocol::BatchScores& batch) {
+  if (batch.events == 0) return;
+  events_ += batch.events;
+  if (!std::isfinite(batch.loss_sum) || !std::isfinite(batch.absolute_error)) return;
+  if (fading_) {
+    fading_->scores.Add({.events = batch.events,
+                         .loss = batch.loss_sum,
+                         .correct = static_cast<double>(batch.correct),
+                         .absolute_error = batch.absolute_error});
+  }
+  if (!detector_) return;
+  const double mean = detector_->mean();
+  if (!detector_->Update(DetectorValue(batch))) return;
+  last_ = {.number = alarms() + 1, .event = events_before + events_, .mean = mean};
+  new_alarms_.push_back(*last_);
+}
+
+void Prequential::AddScores(const metrics::AucCounts& earlier, const metrics::AucCounts& now) {
+  if (fading_) fading_->auc.Add(earlier, now);
+}
 
 Progress::Progress(Options options)
     : options_(std::move(options)),
@@ -105,38 +192,38 @@ Progress::Node* Progress::Heard(Time now, NodeId node, protocol::Role role) {
   return &known->second;
 }
 
+Progress::Node* Progress::Heard(Time now, NodeId node, protocol::Role role, uint64_t done,
+                                double cpu_seconds) {
+  Node* const known = Heard(now, node, role);
+  if (known == nullptr) return nullptr;
+  known->done = done;
+  known->cpu_seconds = cpu_seconds;
+  return known;
+}
+
 void Progress::OnServer(Time now, NodeId node, const protocol::ServerProgress& progress) {
-  Node* const known = Heard(now, node, protocol::Role::kServer);
+  Node* const known = Heard(now, node, protocol::Role::kServer, progress.pushes, progress.cpu_seconds);
   if (known == nullptr) return;
-  known->done = progress.pushes;
-  known->cpu_seconds = progress.cpu_seconds;
   known->traffic.Note(now, progress.bytes_in + progress.bytes_out);
   servers_[node] = progress;
 }
 
 void Progress::OnBots(Time now, NodeId node, const protocol::BotsHeartbeat& progress) {
-  Node* const known = Heard(now, node, protocol::Role::kBots);
+  Node* const known = Heard(now, node, protocol::Role::kBots, progress.published, progress.cpu_seconds);
   if (known == nullptr) return;
-  known->done = progress.published;
   known->ends = progress.done;
-  known->cpu_seconds = progress.cpu_seconds;
   published_ = progress.published;
 }
 
 void Progress::OnFeed(Time now, NodeId node, const protocol::FeedHeartbeat& progress) {
-  Node* const known = Heard(now, node, protocol::Role::kFeed);
-  if (known == nullptr) return;
-  known->done = progress.requests;
-  known->cpu_seconds = progress.cpu_seconds;
-  known->feed_bytes = progress.bytes_sent;
+  Node* const known = Heard(now, node, protocol::Role::kFeed, progress.requests, progress.cpu_seconds);
+  if (known != nullptr) known->feed_bytes = progress.bytes_sent;
 }
 
 void Progress::OnServe(Time now, NodeId node, const protocol::ServeHeartbeat& heartbeat) {
-  Node* const known = Heard(now, node, protocol::Role::kServe);
-  if (known == nullptr) return;
-  known->done = heartbeat.progress.rounds;
-  known->cpu_seconds = heartbeat.progress.cpu_seconds;
-  known->follow = heartbeat.progress;
+  const protocol::FollowProgress& progress = heartbeat.progress;
+  Node* const known = Heard(now, node, protocol::Role::kServe, progress.rounds, progress.cpu_seconds);
+  if (known != nullptr) known->follow = progress;
 }
 
 void Progress::OnMemberReport(NodeId node, const protocol::MemberReport& report) {

@@ -1,8 +1,4 @@
 // The progress of a job, combined from the reports of its processes.
-//
-// Event counts come from the ledgers of the servers. Loss, accuracy and AUC come from the workers and cover a
-// window of the last events (prequential: each batch is scored before the model trains on it). Not
-// thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -11,22 +7,107 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/metrics/auc.h"
+#include "base/metrics/drift.h"
+#include "base/metrics/fading.h"
 #include "compute/nn/loss.h"
 #include "compute/optim/optimizer.h"
 #include "protocol/coordinator/coordinator.h"
+#include "protocol/messages_control.h"
 #include "show/report/job_status.h"
-#include "show/report/lag.h"
-#include "show/report/prequential.h"
 #include "show/report/worker_shares.h"
 
 namespace leat::report {
 
+// How far a job is behind its stream, by partition: in events, and in seconds since the oldest of them came.
+// An event's age counts from when the coordinator first saw the partition reach beyond it. Events that were
+// there at the start count from the start. Not thread-safe.
+class Lag {
+ public:
+  // By partition: where it ends, and how far all slices are in their current pass.
+  void OnStatus(Time now, std::span<const uint64_t> ends, std::span<const uint64_t> done);
+  // Partitions that are behind, the furthest first; at most `most`.
+  std::vector<PartitionLag> Behind(Time now, size_t most) const;
+  // Since the first of all those events came; 0: there are none.
+  Duration Oldest(Time now) const;
+
+ private:
+  // Moments at which a partition had grown; a few suffice for a precision of a few percent.
+  static constexpr size_t kMoments = 64;
+  struct State {
+    uint64_t done = 0;
+    std::deque<std::pair<Time, uint64_t>> ends;  // when it had grown, and to where
+    bool behind() const { return !ends.empty() && ends.back().second > done; }
+    // When the first event after `done` came. There must be one.
+    Time first() const;
+  };
+  std::vector<State> partitions_;
+};
+
+struct DriftAlarm {
+  uint64_t number = 0;  // 1 for the first of the run
+  uint64_t event = 0;   // events of the job scored until then; for one worker, a position in the stream
+  double mean = 0;      // mean of the detector's values before
+};
+
+// Figures that depend on the order of batches: with forgetting, and the alarms of a drift detector.
+//
+// The coordinator feeds them with the batches that workers report. The detector gets one value per batch, the
+// mean over its events, and not one per event, for three reasons: a worker scores all events of a batch by
+// the same parameters, so their order in the batch says nothing about the model; a report of each event's
+// loss would cost as much as the push of a small model; and the mean is what the detectors compare anyway.
+// Settings that count values (clock, min_instances) therefore count batches. With batches of one event the
+// alarms are those of a detector per event.
+//
+// Batches of one worker come in the order in which it trained them. Batches of several workers interleave as
+// their heartbeats arrive, about ten a second, which is short against any drift worth an alarm. Batches whose
+// figures are not finite are left out. Not thread-safe.
+class Prequential {
+ public:
+  struct Options {
+    uint32_t labels = 1;           // per event
+    std::optional<double> fading;  // factor
+    std::optional<metrics::DriftConfig> drift;
+  };
+  struct Fading {
+    double factor;
+    metrics::FadingScores scores;
+    metrics::FadingAuc auc;
+  };
+  explicit Prequential(Options options);
+
+  // `events_before`: of the job, trained before this run.
+  void Add(uint64_t events_before, const protocol::BatchScores& batch);
+  // The scores of a worker so far, and those of its former report.
+  void AddScores(const metrics::AucCounts& earlier, const metrics::AucCounts& now);
+
+  // Null: not asked for.
+  const Fading* fading() const { return fading_ ? &*fading_ : nullptr; }
+  uint64_t alarms() const { return last_ ? last_->number : 0; }
+  const std::optional<DriftAlarm>& last_alarm() const { return last_; }
+  // Alarms since the last call.
+  std::vector<DriftAlarm> TakeAlarms() { return std::exchange(new_alarms_, {}); }
+
+ private:
+  double DetectorValue(const protocol::BatchScores& batch) const;
+
+  Options options_;
+  std::optional<Fading> fading_;
+  std::optional<metrics::DriftDetector> detector_;
+  uint64_t events_ = 0;
+  std::optional<DriftAlarm> last_;
+  std::vector<DriftAlarm> new_alarms_;
+};
+
+// Event counts come from the ledgers of the servers. Loss, accuracy and AUC come from the workers and cover a
+// window of the last events (prequential: each batch is scored before the model trains on it). Not
+// thread-safe.
 class Progress {
  public:
   struct Options {
@@ -136,6 +217,7 @@ class Progress {
   static void MeasureStep(Time now, const protocol::WorkerProgress& progress, Node* node);
   // Null: a late report, such as one of an evicted process.
   Node* Heard(Time now, NodeId node, protocol::Role role);
+  Node* Heard(Time now, NodeId node, protocol::Role role, uint64_t done, double cpu_seconds);
   void Forget(Time now, const protocol::View& view);
   // Adds to sums over processes; the sum of `skipped`, which all servers count, is the largest.
   static void Add(const protocol::WorkerProgress& worker, protocol::WorkerProgress* sum);

@@ -1,8 +1,5 @@
-#include <algorithm>
 #include <cmath>
-#include <map>
 #include <numeric>
-#include <utility>
 
 #include "show/report/progress.h"
 

@@ -56,19 +56,19 @@ void WorkerShares::OnReport(NodeId worker, ByteView share) {
   auto now = metrics::Share::Decode(options_.layout, share);
   if (!now.ok()) return;
   const metrics::Share none(options_.layout);
-  Worker& its = workers_.try_emplace(worker, Worker{.last = none, .recent = none}).first->second;
-  const auto added = now->Since(its.last);
+  Worker& sender = workers_.try_emplace(worker, Worker{.last = none, .recent = none}).first->second;
+  const auto added = now->Since(sender.last);
   if (!added || added->events() <= 0 || added->splits() <= 0) return;
   const auto workers = static_cast<double>(std::max<size_t>(1, in_view_));
   clock_ += std::min(added->events() / static_cast<double>(std::max<uint64_t>(1, options_.window)),
                      added->splits() / (kWindowSplits * workers));
-  FadeToNow(&its);
-  its.recent.Merge(*added);
+  FadeToNow(&sender);
+  sender.recent.Merge(*added);
   // Assumes splits of equal size. A part of a split counts in proportion, so that its parts add up to its
   // square.
-  its.squares += added->events() * added->events() / added->splits();
-  its.trained = clock_;
-  its.last = std::move(*now);
+  sender.squares += added->events() * added->events() / added->splits();
+  sender.trained = clock_;
+  sender.last = std::move(*now);
   changed_ = true;
 }
 

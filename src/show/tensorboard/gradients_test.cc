@@ -1,4 +1,4 @@
-#include "show/tensorboard/gradients.h"
+#include "show/tensorboard/events.h"
 
 #include <gtest/gtest.h>
 
@@ -20,10 +20,10 @@ TEST(Gradients, AreReadBack) {
   const auto found = DecodeGradients(bytes, Variables());
   ASSERT_TRUE(found.ok()) << found.status().ToString();
   ASSERT_EQ(found->size(), 2u);
-  EXPECT_EQ((*found)[0].first, "w");
-  EXPECT_EQ((*found)[0].second.sum, 10);
-  EXPECT_EQ((*found)[1].first, "b");
-  EXPECT_EQ((*found)[1].second.min, -1);
+  EXPECT_EQ((*found)[0].name, "w");
+  EXPECT_EQ((*found)[0].histogram.sum, 10);
+  EXPECT_EQ((*found)[1].name, "b");
+  EXPECT_EQ((*found)[1].histogram.min, -1);
 }
 
 TEST(Gradients, OfALargeModelSome) {
@@ -32,7 +32,7 @@ TEST(Gradients, OfALargeModelSome) {
   const auto found = DecodeGradients(
       EncodeGradients(variables, [&](size_t) { return std::span<const float>(gradient); }), variables);
   ASSERT_TRUE(found.ok());
-  EXPECT_EQ((*found)[0].second.count, 3 << 20) << "every fourth";
+  EXPECT_EQ((*found)[0].histogram.count, 3 << 20) << "every fourth";
 }
 
 TEST(Gradients, AreBounded) {

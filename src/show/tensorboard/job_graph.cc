@@ -6,6 +6,8 @@
 #include <span>
 #include <utility>
 
+#include "base/text.h"
+
 namespace leat::tensorboard {
 namespace {
 
@@ -31,31 +33,12 @@ std::vector<std::vector<int64_t>> ShapesOf(std::span<const TensorType> types) {
   return shapes;
 }
 
-// Names of nodes that TensorBoard can parse, each of them once: those of imported networks may have any
-// character.
-class Names {
- public:
-  std::string Unique(std::string name) {
-    for (char& c : name) {
-      const bool plain =
-          std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.' || c == '/';
-      if (!plain) c = '_';
-    }
-    std::string unique = name;
-    for (int n = 1; !taken_.insert(unique).second; ++n) unique = name + "_" + std::to_string(n);
-    return unique;
-  }
-
- private:
-  std::set<std::string> taken_;
-};
-
 class Builder {
  public:
   Builder(const nn::StepGraph& step, const std::vector<nn::VariableSpec>& variables,
           const Placement& placement, std::string_view optimizer)
       : step_(step), variables_(variables), placement_(placement), apply_("apply_" + std::string(optimizer)) {
-    for (const graph::Node& node : step.graph.nodes()) names_.push_back(unique_.Unique(node.name));
+    for (const graph::Node& node : step.graph.nodes()) names_.push_back(Unique(node.name));
   }
 
   Graph Build() {
@@ -71,6 +54,17 @@ class Builder {
   }
 
  private:
+  // A name that TensorBoard can parse, and that no other node has: those of imported networks may have any
+  // character.
+  std::string Unique(std::string name) {
+    for (char& c : name) {
+      if (!IsLetterOrDigit(c) && c != '_' && c != '-' && c != '.' && c != '/') c = '_';
+    }
+    std::string unique = name;
+    for (int n = 1; !taken_.insert(unique).second; ++n) unique = name + "_" + std::to_string(n);
+    return unique;
+  }
+
   std::string Input(graph::Value value) const {
     return names_[value.node] + (value.output > 0 ? ":" + std::to_string(value.output) : "");
   }
@@ -124,8 +118,7 @@ class Builder {
   // Returns the name.
   std::string Add(const std::string& name, const std::string& op, std::vector<std::string> inputs,
                   const std::string& device) {
-    graph_.nodes.push_back(
-        {.name = unique_.Unique(name), .op = op, .inputs = std::move(inputs), .device = device});
+    graph_.nodes.push_back({.name = Unique(name), .op = op, .inputs = std::move(inputs), .device = device});
     return graph_.nodes.back().name;
   }
 
@@ -133,7 +126,7 @@ class Builder {
   const std::vector<nn::VariableSpec>& variables_;
   const Placement& placement_;
   const std::string apply_;
-  Names unique_;
+  std::set<std::string> taken_;     // names
   std::vector<std::string> names_;  // by node
   Graph graph_;
 };

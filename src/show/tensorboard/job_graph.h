@@ -1,9 +1,7 @@
 // A job's graph as TensorBoard shows it: each variable on its server, each op on the worker that runs it.
 #pragma once
 
-#include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 

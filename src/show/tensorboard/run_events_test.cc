@@ -1,4 +1,4 @@
-#include "show/tensorboard/run_events.h"
+#include "show/tensorboard/run_writer.h"
 
 #include <gtest/gtest.h>
 
@@ -92,7 +92,7 @@ TEST(RunEvents, Weights) {
   (void)run.OnStatus(seconds(1), 0, StatusOf(70, 0));
   const Event event = run.OnWeights(5, 60, {{"dense1/weight", Histogram{.count = 2}}}).at(0);
   EXPECT_EQ(event.step, 60);
-  EXPECT_EQ(std::get<Summary>(event.what).histograms.at(0).first, "weights/dense1/weight");
+  EXPECT_EQ(std::get<Summary>(event.what).histograms.at(0).name, "weights/dense1/weight");
 }
 
 }  // namespace

@@ -4,15 +4,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <utility>
+#include <string_view>
 
 #include "base/log.h"
 #include "base/threads/thread.h"
-#include "show/tensorboard/event_file.h"
-#include "show/tensorboard/gradients.h"
+#include "show/report/figures.h"
+#include "show/tensorboard/events.h"
 #include "storage/checkpoint/shard.h"
 
 namespace leat::tensorboard {
@@ -36,8 +37,7 @@ struct Checkpoint {
 // The distribution of each variable's values in a checkpoint, by the names of the variables; moments, whose
 // words are not numbers, are left out. Reads one slice at a time, so it needs little memory. kNotFound or
 // kDataLoss if a shard is gone or damaged.
-Result<std::vector<std::pair<std::string, Histogram>>> WeightHistograms(const Checkpoint& checkpoint,
-                                                                        const protocol::SliceTable& table) {
+Result<Histograms> WeightHistograms(const Checkpoint& checkpoint, const protocol::SliceTable& table) {
   std::vector<Distribution> values(table.variables.size());
   std::vector<float> slice;
   for (const auto& shard : checkpoint.manifest.shards) {
@@ -54,14 +54,113 @@ Result<std::vector<std::pair<std::string, Histogram>>> WeightHistograms(const Ch
       values[spec.variable].Add(slice);
     }
   }
-  std::vector<std::pair<std::string, Histogram>> found;
+  Histograms found;
   for (size_t v = 0; v < values.size(); ++v) {
-    if (values[v].count() > 0) found.emplace_back(table.variables[v].name, values[v].ToHistogram());
+    if (values[v].count() > 0) found.push_back({table.variables[v].name, values[v].ToHistogram()});
   }
   return found;
 }
 
+// Every variable is somewhere.
+bool Complete(const Placement& placement) {
+  return !placement || std::ranges::none_of(*placement, [](const auto& v) { return v.ps.empty(); });
+}
+
+Event EventOf(const std::string& scope, double wall_time, uint64_t events, Histograms variables) {
+  for (auto& [name, histogram] : variables) name = scope + name;
+  return {.wall_time = wall_time,
+          .step = static_cast<int64_t>(events),
+          .what = Summary{.histograms = std::move(variables)}};
+}
+
 }  // namespace
+
+Summary StatusSummary::Take(const report::JobStatus& status) {
+  Summary out;
+  const auto describe = [&](const std::string& tag, std::string_view help) {
+    if (described_.insert(tag).second) out.descriptions[tag] = help;
+  };
+  const auto add = [&](const std::string& scope, const auto& figures, const auto& from) {
+    for (const auto& figure : figures) {
+      if (figure.tag.empty()) continue;
+      report::ForEachValue(figure, from, [&](const std::string& key, double value) {
+        const std::string tag = scope + std::string(figure.tag) + (key.empty() ? "" : "/" + key);
+        if (!std::isfinite(value)) return;
+        out.scalars.emplace_back(tag, static_cast<float>(value));
+        describe(tag, figure.help);
+      });
+    }
+  };
+  add("", report::kJobFigures, status);
+  for (const report::MemberStatus& m : status.members) {
+    const bool worker = m.name.Works("worker");
+    if ((!worker && !m.name.Works("ps")) || m.name.index >= kMaxMembers) continue;
+    const std::string scope = (worker ? "workers/" : "servers/") + std::to_string(m.name.index) + "/";
+    add(scope, report::kMemberFigures, m);
+    if (m.worker) add(scope, report::kWorkerFigures, m.worker->progress);
+  }
+
+  auto since = status.staleness;
+  // Servers that come again begin with 0.
+  for (size_t i = 0; i < std::min(since.size(), staleness_.size()); ++i)
+    since[i] -= std::min(since[i], staleness_[i]);
+  staleness_ = status.staleness;
+  if (Histogram histogram = OfWholeNumbers(since); !histogram.counts.empty()) {
+    out.histograms.push_back({"updates/staleness", std::move(histogram)});
+    describe("updates/staleness", "Staleness of the updates since the last point.");
+  }
+  return out;
+}
+
+Duration PauseAfter(Duration run) {
+  return std::clamp(run / 1000, kLeastPause, kMostPause);
+}
+
+bool RunEvents::WantsGraph(Time now, const Placement& placement, bool last) {
+  const bool settled = seen_ && *seen_ == placement;
+  seen_ = placement;
+  if (written_ && *written_ == placement) {
+    changed_ = Time{0};
+    return false;
+  }
+  if (changed_ == Time{0}) changed_ = now;
+  const bool first = !written_;
+  return last || (Complete(placement) && (first || settled || now - changed_ >= kGraphPause));
+}
+
+std::vector<Event> RunEvents::OnStatus(Time now, double wall_time, const report::JobStatus& status,
+                                       bool last) {
+  if (status.phase.starts_with("waiting") && !last) return {};
+  std::vector<Event> events;
+  const auto add = [&](auto what) {
+    events.push_back(
+        {.wall_time = wall_time, .step = static_cast<int64_t>(status.events), .what = std::move(what)});
+  };
+  if (!events_ || status.events < *events_) add(RunStart{});
+  events_ = status.events;
+  if (WantsGraph(now, status.variables, last)) {
+    add(make_graph_(status.variables));
+    written_ = status.variables;
+    changed_ = Time{0};
+  }
+  add(summary_.Take(status));
+  return events;
+}
+
+void RunEvents::OnLost() {
+  events_.reset();
+  written_.reset();
+}
+
+std::vector<Event> RunEvents::OnWeights(double wall_time, uint64_t events, Histograms weights) const {
+  if (!events_) return {};
+  return {EventOf("weights/", wall_time, events, std::move(weights))};
+}
+
+std::vector<Event> RunEvents::OnGradients(double wall_time, Histograms gradients) const {
+  if (!events_) return {};
+  return {EventOf("gradients/", wall_time, *events_, std::move(gradients))};
+}
 
 class RunWriter::State {
  public:
@@ -205,7 +304,7 @@ class RunWriter::State {
 
 RunWriter::RunWriter(Options options, Append append)
     : state_(std::make_shared<State>(std::move(options), std::move(append))),
-      thread_(StartThread([its = state_] { its->Run(); })) {}
+      thread_(StartThread([state = state_] { state->Run(); })) {}
 
 RunWriter::~RunWriter() {
   if (!thread_.joinable()) return;

@@ -12,8 +12,7 @@
 #include <utility>
 
 #include "base/testing.h"
-#include "show/tensorboard/event_file.h"
-#include "show/tensorboard/gradients.h"
+#include "show/tensorboard/events.h"
 #include "show/tensorboard/testing.h"
 #include "storage/checkpoint/file.h"
 #include "storage/checkpoint/shard.h"

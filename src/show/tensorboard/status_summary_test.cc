@@ -1,4 +1,4 @@
-#include "show/tensorboard/status_summary.h"
+#include "show/tensorboard/run_writer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -62,16 +62,16 @@ TEST(StatusSummary, StalenessSinceTheLastStatus) {
   };
   auto found = take({10, 2});
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].first, "updates/staleness");
-  EXPECT_EQ(found[0].second.counts, (std::vector<double>{10, 2}));
+  EXPECT_EQ(found[0].name, "updates/staleness");
+  EXPECT_EQ(found[0].histogram.counts, (std::vector<double>{10, 2}));
   found = take({11, 2, 0, 7});
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].second.counts, (std::vector<double>{1, 0, 7}));
+  EXPECT_EQ(found[0].histogram.counts, (std::vector<double>{1, 0, 7}));
   EXPECT_TRUE(take({11, 2, 0, 7}).empty());
   // Another coordinator may not know the servers of before.
   found = take({3});
   EXPECT_TRUE(found.empty());
-  EXPECT_EQ(take({5})[0].second.counts, (std::vector<double>{2}));
+  EXPECT_EQ(take({5})[0].histogram.counts, (std::vector<double>{2}));
 }
 
 // The rows of a table for those figures that `from` has.

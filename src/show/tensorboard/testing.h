@@ -9,9 +9,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "show/tensorboard/event.pb.h"
-#include "show/tensorboard/event_file.h"
 #include "show/tensorboard/events.h"
-#include "show/tensorboard/gradients.h"
 
 namespace leat::tensorboard {
 
@@ -59,7 +57,7 @@ inline Result<Summary> Take(const pb::Summary& in) {
       out.scalars.emplace_back(value.tag(), value.simple_value());
     } else if (value.value_case() == pb::Summary::Value::kHisto) {
       LEAT_ASSIGN_OR_RETURN(auto histogram, Take(value.histo()));
-      out.histograms.emplace_back(value.tag(), std::move(histogram));
+      out.histograms.push_back({value.tag(), std::move(histogram)});
     } else {
       return Damaged("'" + value.tag() + "' is neither a scalar nor a histogram");
     }

@@ -1,4 +1,4 @@
-#include "show/timeline/clock_offset.h"
+#include "show/timeline/trace.h"
 
 #include <gtest/gtest.h>
 

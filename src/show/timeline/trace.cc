@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <tuple>
 #include <utility>
 
 #include "base/json/text.h"
-#include "show/timeline/clock_offset.h"
 
 namespace leat::timeline {
 namespace {
@@ -17,10 +16,6 @@ using Json = nlohmann::ordered_json;
 
 // A push, as both sides name it: worker, server and sequence.
 using PushKey = std::tuple<uint64_t, uint64_t, uint64_t>;
-
-std::string Text(const Json& json) {
-  return JsonText(json);
-}
 
 double Microseconds(Duration d) {
   return static_cast<double>(d.count()) * 1e-3;
@@ -67,7 +62,7 @@ class Writer {
   }
 
   TraceCounts Write() {
-    write_("{\"displayTimeUnit\":\"ms\",\"otherData\":" + Text(About()) + ",\"traceEvents\":[\n");
+    write_("{\"displayTimeUnit\":\"ms\",\"otherData\":" + JsonText(About()) + ",\"traceEvents\":[\n");
     for (size_t i = 0; i < recorded_.processes.size(); ++i)
       WriteProcess(static_cast<int>(i) + 1, recorded_.processes[i]);
     WriteArrows();
@@ -81,14 +76,14 @@ class Writer {
     for (const auto& [process, tracks] : recorded_.processes) {
       const Duration error = ClockOffset(process.clock).error();
       counts_.clock_error = std::max(counts_.clock_error, error);
-      Json its{{"name", process.name}, {"host", process.host}, {"pid", process.pid}};
+      Json entry{{"name", process.name}, {"host", process.host}, {"pid", process.pid}};
       if (!process.clock.empty()) {
-        its["clock_offset_us"] = Microseconds(process.clock.front().offset);
-        its["clock_error_us"] = Microseconds(error);
+        entry["clock_offset_us"] = Microseconds(process.clock.front().offset);
+        entry["clock_error_us"] = Microseconds(error);
       }
-      if (process.dropped > 0) its["dropped_spans"] = process.dropped;
-      if (!process.missing.empty()) its["missing"] = process.missing;
-      about["processes"].push_back(std::move(its));
+      if (process.dropped > 0) entry["dropped_spans"] = process.dropped;
+      if (!process.missing.empty()) entry["missing"] = process.missing;
+      about["processes"].push_back(std::move(entry));
     }
     return about;
   }
@@ -100,13 +95,13 @@ class Writer {
   void Name(const char* what, int process, int row, const std::string& name) {
     Json event{{"ph", "M"}, {"name", what}, {"pid", process}, {"args", {{"name", name}}}};
     if (row > 0) event["tid"] = row;
-    Event(Text(event));
+    Event(JsonText(event));
     Json order{{"ph", "M"},
                {"pid", process},
                {"name", row > 0 ? "thread_sort_index" : "process_sort_index"},
                {"args", {{"sort_index", row > 0 ? row : process}}}};
     if (row > 0) order["tid"] = row;
-    Event(Text(order));
+    Event(JsonText(order));
   }
 
   std::string NameOf(uint64_t node) const {
@@ -121,8 +116,8 @@ class Writer {
     return track;
   }
 
-  void WriteProcess(int number, const ProcessSpans& its) {
-    const auto& process = its.process;
+  void WriteProcess(int number, const ProcessSpans& source) {
+    const auto& process = source.process;
     const ClockOffset offset(process.clock);
     std::string title = process.name;
     if (!process.host.empty()) title += " on " + process.host;
@@ -131,7 +126,7 @@ class Writer {
     Name("process_name", number, 0, title);
 
     std::vector<std::pair<const std::string*, Span>> spans;
-    for (const TrackSpans& track : its.tracks) {
+    for (const TrackSpans& track : source.tracks) {
       for (Span span : track.spans) {
         span.begin = offset.ToOther(span.begin);
         span.end = offset.ToOther(span.end);
@@ -209,6 +204,40 @@ class Writer {
 };
 
 }  // namespace
+
+ClockSample Measure(Time sent, Time received, Time other) {
+  const Duration half = (received - sent) / 2;
+  // An additional tick covers the rounding of the divisions.
+  return {.at = sent + half, .offset = other - (sent + half), .error = half + Duration(1)};
+}
+
+std::vector<ClockSample> Best(std::span<const ClockSample> samples) {
+  if (samples.size() < 2) return {samples.begin(), samples.end()};
+  const size_t questions = std::min(kQuestions, samples.size() / 2);
+  std::vector<ClockSample> best;
+  for (const auto& part : {samples.first(questions), samples.last(questions)})
+    best.push_back(*std::ranges::min_element(part, {}, &ClockSample::error));
+  return best;
+}
+
+ClockOffset::ClockOffset(std::vector<ClockSample> samples) : samples_(std::move(samples)) {}
+
+Time ClockOffset::ToOther(Time mine) const {
+  if (samples_.empty()) return mine;
+  const auto after = std::ranges::find_if(samples_, [&](const auto& s) { return s.at > mine; });
+  if (after == samples_.begin()) return mine + after->offset;
+  const ClockSample& a = *std::prev(after);
+  if (after == samples_.end()) return mine + a.offset;
+  const double part = Seconds(mine - a.at) / Seconds(after->at - a.at);
+  return mine + a.offset +
+         Duration(static_cast<int64_t>(static_cast<double>((after->offset - a.offset).count()) * part));
+}
+
+Duration ClockOffset::error() const {
+  Duration largest{0};
+  for (const ClockSample& sample : samples_) largest = std::max(largest, sample.error);
+  return largest;
+}
 
 TraceCounts WriteTrace(const Recorded& recorded, const std::function<void(std::string_view)>& write) {
   return Writer(recorded, write).Write();

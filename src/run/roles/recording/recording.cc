@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/recorder/recorder.h"
-#include "show/timeline/clock_offset.h"
+#include "show/timeline/trace.h"
 
 namespace leat::roles {
 namespace {

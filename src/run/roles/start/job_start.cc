@@ -21,7 +21,7 @@
 #include "run/roles/feed/job_feeds.h"
 #include "run/roles/role.h"
 #include "run/roles/standby/standby.h"
-#include "show/tensorboard/event_file.h"
+#include "show/tensorboard/events.h"
 #include "show/tensorboard/job_graph.h"
 
 namespace leat::roles {

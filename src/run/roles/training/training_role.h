@@ -24,7 +24,7 @@
 #include "run/roles/predictions/worker_predictions.h"
 #include "run/roles/role.h"
 #include "run/roles/shards/shard_files.h"
-#include "show/tensorboard/gradients.h"
+#include "show/tensorboard/events.h"
 #include "train/collective/port.h"
 #include "train/step/reports.h"
 #include "train/step/trainer.h"

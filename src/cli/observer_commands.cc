@@ -1,6 +1,5 @@
-// leat dashboard: the page of a job that is over, and the way to that of one that runs.
+// Commands for those who look at a job: leat dashboard, health and view-token.
 #include <cstdio>
-#include <memory>
 #include <stdexcept>
 #include <string>
 
@@ -8,14 +7,12 @@
 #include "base/log.h"
 #include "base/threads/thread.h"
 #include "cli/commands.h"
-#include "cli/common_options.h"
-#include "cli/observer_listener.h"
+#include "cli/options.h"
 #include "net/rpc/client.h"
 #include "run/launcher/admin.h"
-#include "run/launcher/security.h"
 #include "run/launcher/signals.h"
 #include "show/history/history_file.h"
-#include "show/http/access.h"
+#include "show/http/listener.h"
 
 namespace leat {
 namespace {
@@ -31,14 +28,12 @@ struct DashboardOptions {
 };
 
 int ShowLink(const DashboardOptions& a) {
-  if (a.coordinator.empty())
-    throw std::invalid_argument("dashboard --link needs --coordinator, the address of the running job");
+  RefuseIf(a.coordinator.empty(), "dashboard --link needs --coordinator, the address of the running job");
   const launcher::Security security = a.security.Read();
   const std::string token = OrThrow(launcher::UserToken());
   auto client = control::ControlClient::Make(a.coordinator, token, security.tls);
   const std::string address = OrThrow(launcher::AskStatus(*client, std::chrono::seconds(5))).dashboard;
-  if (address.empty())
-    throw std::invalid_argument("the coordinator at " + a.coordinator + " was started without --dashboard");
+  RefuseIf(address.empty(), "the coordinator at " + a.coordinator + " was started without --dashboard");
   std::printf("%s\n",
               observe::DashboardLink(address, security.tls != nullptr, observe::ViewToken(token)).c_str());
   return 0;
@@ -83,12 +78,42 @@ int ServeDashboard(const DashboardOptions& a) {
   return 0;
 }
 
+int Dashboard(const DashboardOptions& a) {
+  RefuseIf(!a.link && a.directory.empty(),
+           "dashboard needs --directory with the directory of a job, or --link and --coordinator with the "
+           "address of a running one");
+  return a.link ? ShowLink(a) : ServeDashboard(a);
+}
+
+struct HealthOptions {
+  std::string address = MetricsVariable();
+  std::string security;
+  bool ready = false;
+};
+
+int Health(const HealthOptions& a) {
+  RefuseIf(a.address.empty(), "health needs the address of a role's --metrics, HOST:PORT, or $LEAT_METRICS");
+  const auto security = OrThrow(launcher::UserSecurity(a.security, false));
+  const Status alive = observe::Probe(
+      {.address = a.address, .path = a.ready ? "/readyz" : "/healthz", .tls = security.tls != nullptr});
+  if (alive.code() == Code::kInvalidArgument) Throw(alive);
+  if (alive.ok()) return ExitStatus::kDone;
+  std::fprintf(stderr, "leat: %s\n", alive.message().c_str());
+  return ExitStatus::kFailed;
+}
+
+struct NoArguments {};
+
+int ShowViewToken(NoArguments /*a*/) {
+  std::printf("%s\n", observe::ViewToken(OrThrow(launcher::UserToken())).c_str());
+  return 0;
+}
+
 }  // namespace
 
 void AddDashboardCommand(CLI::App& app, int* result) {
-  const auto a = std::make_shared<DashboardOptions>();
-  auto* command =
-      app.add_subcommand("dashboard", "show a job in a browser: one that is over, or one that runs");
+  const auto [command, a] = AddCommand(
+      app, result, "dashboard", "show a job in a browser: one that is over, or one that runs", Dashboard);
   auto* directory =
       command->add_option("--directory", a->directory, "serve the page of the job in this directory");
   directory->check(CLI::ExistingDirectory);
@@ -102,15 +127,21 @@ void AddDashboardCommand(CLI::App& app, int* result) {
       ->excludes(directory);
   command->add_option("--coordinator", a->coordinator, "address of the running job, HOST:PORT, for --link");
   AddSecurity(command, &a->security);
-  command->callback([a, result] {
-    if (!a->link && a->directory.empty()) {
-      throw std::invalid_argument(
-          "dashboard needs --directory with the directory of a job, or --link and --coordinator with the "
-          "address of "
-          "a running one");
-    }
-    *result = a->link ? ShowLink(*a) : ServeDashboard(*a);
-  });
+}
+
+void AddHealthCommand(CLI::App& app, int* result) {
+  const auto [command, a] =
+      AddCommand(app, result, "health", "ask a role whether it is alive: exit status 0, else 1", Health);
+  command->add_option("address", a->address, "of the role's --metrics (default: $LEAT_METRICS)")
+      ->type_name("HOST:PORT");
+  command->add_flag("--ready", a->ready, "ask whether it is ready");
+  command->add_option("--security", a->security,
+                      "the role uses TLS: the folder of its certificate (default: $LEAT_SECURITY)");
+}
+
+void AddViewTokenCommand(CLI::App& app, int* result) {
+  AddCommand(app, result, "view-token", "show the token with which Prometheus and others may look at jobs",
+             ShowViewToken);
 }
 
 }  // namespace leat

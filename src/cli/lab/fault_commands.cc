@@ -1,5 +1,5 @@
-#include "cli/lab/simulate_faults.h"
-
+// Jobs that count events under random faults: in the simulator (leat simulate --faults), and with real
+// processes (leat soak).
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,8 +16,10 @@
 #include "base/text.h"
 #include "base/threads/thread.h"
 #include "lab/sim/swarm.h"
+#include "cli/commands.h"
 #include "lab/soak/seed_pool.h"
-#include "show/report/grouped.h"
+#include "lab/soak/soak.h"
+#include "show/report/display.h"
 
 namespace leat {
 namespace {
@@ -76,8 +78,12 @@ std::string TimeLeft(double seconds) {
 
 class FaultReport {
  public:
-  explicit FaultReport(const FaultsArguments& a)
-      : a_(a), terminal_(isatty(STDERR_FILENO) == 1), start_(clock_.Now()) {
+  FaultReport(uint64_t first_seed, uint64_t seeds, bool json)
+      : first_seed_(first_seed),
+        seeds_(seeds),
+        json_(json),
+        terminal_(isatty(STDERR_FILENO) == 1),
+        start_(clock_.Now()) {
     for (const FaultCount& fault : kFaultCounts) faults_[fault.name] = uint64_t{0};
   }
 
@@ -104,9 +110,9 @@ class FaultReport {
     if (now - shown_ < (terminal_ ? 0.5 : 10)) return;
     shown_ = now;
     const double rate = static_cast<double>(done_) / now;
-    const double left = rate > 0 ? static_cast<double>(a_.seeds - done_) / rate : 0;
+    const double left = rate > 0 ? static_cast<double>(seeds_ - done_) / rate : 0;
     std::fprintf(stderr, "%s  %s of %s seeds, %.1f/s, %s left, %zu failed%s", terminal_ ? "\r\033[K" : "",
-                 Grouped(done_).c_str(), Grouped(a_.seeds).c_str(), rate, TimeLeft(left).c_str(),
+                 Grouped(done_).c_str(), Grouped(seeds_).c_str(), rate, TimeLeft(left).c_str(),
                  failed_.size(), terminal_ ? "" : "\n");
   }
 
@@ -115,12 +121,12 @@ class FaultReport {
     std::ranges::sort(failed_, {}, [](const Json& one) { return one["seed"].get<uint64_t>(); });
     const double took = Elapsed();
     const double rate = static_cast<double>(done_) / took;
-    std::FILE* const out = a_.json ? stderr : stdout;
+    std::FILE* const out = json_ ? stderr : stdout;
     const auto row = [out](const char* name, const std::string& value) {
       std::fprintf(out, "  %-22s%s\n", name, value.c_str());
     };
-    std::fprintf(out, "%s jobs with random faults, seeds %s to %s\n", Grouped(a_.seeds).c_str(),
-                 std::to_string(a_.first_seed).c_str(), std::to_string(a_.first_seed + a_.seeds - 1).c_str());
+    std::fprintf(out, "%s jobs with random faults, seeds %s to %s\n", Grouped(seeds_).c_str(),
+                 std::to_string(first_seed_).c_str(), std::to_string(first_seed_ + seeds_ - 1).c_str());
     row("clean", Grouped(done_ - failed_.size()));
     row("failed", Grouped(failed_.size()));
     row("lost", Grouped(lost_) + " events");
@@ -131,13 +137,13 @@ class FaultReport {
       row(words.c_str(), Grouped(count.get<uint64_t>()));
     }
     row("time", Formatted("%.1f s, %.1f seeds/s, %.0f s of virtual time", took, rate, virtual_s_));
-    if (a_.seeds == 1) row("digest", last_digest_);
-    if (a_.json) {
-      Json json = {{"seeds", a_.seeds},     {"first_seed", a_.first_seed}, {"lost", lost_},
-                   {"twice", twice_},       {"failed", failed_},           {"faults", faults_},
-                   {"messages", messages_}, {"virtual_s", virtual_s_},     {"wall_s", took},
+    if (seeds_ == 1) row("digest", last_digest_);
+    if (json_) {
+      Json json = {{"seeds", seeds_},       {"first_seed", first_seed_}, {"lost", lost_},
+                   {"twice", twice_},       {"failed", failed_},         {"faults", faults_},
+                   {"messages", messages_}, {"virtual_s", virtual_s_},   {"wall_s", took},
                    {"seeds_per_s", rate}};
-      if (a_.seeds == 1) json["digest"] = last_digest_;
+      if (seeds_ == 1) json["digest"] = last_digest_;
       std::printf("%s\n", JsonText(json).c_str());
     }
     return failed_.empty() ? 0 : 1;
@@ -155,7 +161,8 @@ class FaultReport {
     failed_.push_back({{"seed", seed}, {"reason", reason}, {"replay", ReplayOf(seed)}});
   }
 
-  const FaultsArguments& a_;
+  const uint64_t first_seed_, seeds_;
+  const bool json_;
   const bool terminal_;
   MonotonicClock clock_;
   const Time start_;
@@ -169,14 +176,14 @@ class FaultReport {
 
 }  // namespace
 
-int SimulateFaults(const FaultsArguments& a) {
-  FaultReport report(a);
+int SimulateFaults(uint64_t first, uint64_t seeds, bool json) {
+  FaultReport report(first, seeds, json);
   soak::SeedPoolOptions pool;
-  pool.first = a.first_seed;
-  pool.count = a.seeds;
-  pool.processes = static_cast<uint32_t>(std::min<uint64_t>(a.seeds, AllowedProcessors()));
-  if (a.seeds == 1) {
-    report.OnResult(a.first_seed, RunSeed(a.first_seed, true));  // here, for a debugger
+  pool.first = first;
+  pool.count = seeds;
+  pool.processes = static_cast<uint32_t>(std::min<uint64_t>(seeds, AllowedProcessors()));
+  if (seeds == 1) {
+    report.OnResult(first, RunSeed(first, true));  // here, for a debugger
     return report.Finish();
   }
   pool.run = [](uint64_t seed) { return RunSeed(seed, false); };
@@ -185,6 +192,24 @@ int SimulateFaults(const FaultsArguments& a) {
   pool.on_wait = [&] { report.Show(); };
   soak::RunSeeds(pool);
   return report.Finish();
+}
+
+void AddSoakCommand(CLI::App& app, int* result) {
+  const auto [command, options] =
+      AddCommand(app, result, "soak",
+                 "run jobs that count events with real processes and random faults, and check the counts",
+                 soak::RunSoak);
+  AddNumber(command, "--rounds", &options->rounds, "number of jobs, one after the other", 1, 1'000'000);
+  command
+      ->add_option("--seed", options->first_seed, "random seed of the first round; the next one has the next")
+      ->capture_default_str();
+  command->add_flag(
+      "--on-this-host", options->on_this_host,
+      "run all processes here instead of on emulated hosts: no link is cut and no disk fills up");
+  command->add_option("--directory", options->directory,
+                      "directory for logs and jobs; those of failed rounds are kept (default: in $TMPDIR)");
+  command->add_flag("--json", options->json,
+                    "print the result as one JSON object on stdout, and the rounds on stderr");
 }
 
 }  // namespace leat

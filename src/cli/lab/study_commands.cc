@@ -1,5 +1,6 @@
 // leat study: runs a job on a grid of workers, servers and settings, and says how many machines are worth it.
 // leat advise: searches for the machines and the strategy of a job by simulation.
+// leat calibrate: measures a job and a machine for the simulator.
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,8 +19,7 @@
 #include "base/text.h"
 #include "base/threads/thread.h"
 #include "cli/commands.h"
-#include "cli/common_options.h"
-#include "cli/lab/simulated_options.h"
+#include "cli/options.h"
 #include "job/job.h"
 #include "lab/hosts/hosts.h"
 #include "lab/sim/events/distribution.h"
@@ -30,6 +30,7 @@
 #include "lab/study/simulation.h"
 #include "run/launcher/output/output_file.h"
 #include "run/launcher/signals.h"
+#include "run/launcher/token.h"
 #include "stream/bots/bots.h"
 
 namespace leat {
@@ -41,14 +42,8 @@ constexpr double kMeasureBatch = 0.3;  // seconds for each size
 
 struct StudyArguments {
   std::string file;
-  std::string out;
-  std::string data;
-  std::string profile;
-  bool simulated = false;
-  bool real = false;
-  bool oversubscribe = false;
-  bool plan_only = false;
-  bool json = false;
+  study::StudyRun run;
+  bool plan_only = false, json = false;
 };
 
 double AvailableMemory() {
@@ -81,7 +76,7 @@ double ModelBytes(const job::Job& job) {
 study::JobFacts FactsOf(const study::StudyFile& study, const StudyArguments& a) {
   study::JobFacts facts;
   const std::unique_ptr<study::Profile> profile =
-      a.profile.empty() ? nullptr : std::make_unique<study::Profile>(study::ReadProfile(a.profile));
+      a.run.profile.empty() ? nullptr : std::make_unique<study::Profile>(study::ReadProfile(a.run.profile));
   std::set<study::GridPoint> checked;
   for (const study::GridPoint& point : study::PointsOf(study)) {
     // A setting of the grid that the job does not allow is the user's mistake, and no point that fails.
@@ -89,10 +84,10 @@ study::JobFacts FactsOf(const study::StudyFile& study, const StudyArguments& a) 
     any.workers = 1;
     any.link = 0;
     if (!checked.insert(any).second) continue;
-    const job::Job job = job::Job::Load({.text = study::JobOf(study, point)}, {.data = a.data});
+    const job::Job job = job::Job::Load({.text = study::JobOf(study, point)}, {.data = a.run.data});
     if (facts.batch_s.contains(point.batch)) continue;
     if (profile != nullptr) {
-      facts.batch_s[point.batch] = OrThrow(study::CostsOf(*profile, job, a.profile)).compute.mean;
+      facts.batch_s[point.batch] = OrThrow(study::CostsOf(*profile, job, a.run.profile)).compute.mean;
     } else if (!study.compute.empty()) {
       facts.batch_s[point.batch] = sim::ParseDistribution(study.compute).mean;
     } else {
@@ -109,31 +104,25 @@ study::JobFacts FactsOf(const study::StudyFile& study, const StudyArguments& a) 
       facts.event_bytes = input.event_bytes;
     }
   }
-  if (facts.event_bytes == 0 && study.inputs != std::vector<std::string>{"unlimited"}) {
-    throw std::invalid_argument(
-        a.file +
-        ": an input's bandwidth needs the bytes of an event: the job's files, with --data, or a "
-        "--profile that was measured with them");
-  }
+  RefuseIf(facts.event_bytes == 0 && study.inputs != std::vector<std::string>{"unlimited"},
+           a.file +
+               ": an input's bandwidth needs the bytes of an event: the job's files, with --data, or a "
+               "--profile that was measured with them");
   return facts;
 }
 
-int Study(const StudyArguments& a) {
+int Study(StudyArguments a) {
   launcher::BlockSignals();
-  if (a.real && !a.simulated)
-    throw std::invalid_argument("--real is of simulated points: it needs --simulated");
+  study::StudyRun& run = a.run;
+  RefuseIf(run.plan.computed && !run.plan.simulated, "--real is of simulated points: it needs --simulated");
   const study::StudyFile study = study::ReadStudy(a.file);
-  study::StudyRun run{
-      .folder = a.out.empty() ? "leat-studies/" + study.name : a.out, .data = a.data, .profile = a.profile};
-  run.plan = {.simulated = a.simulated,
-              .computed = a.real,
-              .oversubscribe = a.oversubscribe,
-              .cores = AllowedProcessors(),
-              .memory_bytes = AvailableMemory()};
+  if (run.folder.empty()) run.folder = "leat-studies/" + study.name;
+  run.plan.cores = AllowedProcessors();
+  run.plan.memory_bytes = AvailableMemory();
   const bool slow_links =
       std::ranges::any_of(study.links, [](const std::string& link) { return link != "unlimited"; });
   // Namespaces have to be entered before there are threads.
-  if (slow_links && !a.simulated && !a.plan_only) run.plan.on_hosts = hosts::EnterNamespaces().ok();
+  if (slow_links && !run.plan.simulated && !a.plan_only) run.plan.on_hosts = hosts::EnterNamespaces().ok();
   run.facts = FactsOf(study, a);
   std::vector<study::PlannedPoint> plan = OrThrow(study::MakePlan(study, run.plan, run.facts));
   study::FindDone(study, run, &plan);
@@ -185,7 +174,7 @@ struct AdviseArguments {
   std::string link = "1gbit";
   std::string latency = "100us";
   double worker_price = 1, server_price = 1;
-  uint32_t most_workers = 32, most_servers = 8;
+  study::SearchSpace space{.most_workers = 32, .most_servers = 8};
   uint64_t events = 0;
   double seconds = 20;  // time limit of the search
 };
@@ -198,7 +187,7 @@ int Advise(const AdviseArguments& a) {
   if (!counted.ok())
     Throw({counted.status().code(), counted.status().message() + "; without the files, say --events"});
   const double events = *counted;
-  if (!(events > 0)) throw std::invalid_argument(a.file + ": a stream without an end; say --events");
+  RefuseIf(!(events > 0), a.file + ": a stream without an end; say --events");
   study::Costs costs;
   if (a.profile.empty()) {
     const study::BatchProfile batch = study::MeasureBatch(job, Kernels(), job.batch_size, 1);
@@ -237,7 +226,7 @@ int Advise(const AdviseArguments& a) {
       return Status(Code::kInvalidArgument, e.what());
     }
   };
-  study::SearchSpace space{.most_workers = a.most_workers, .most_servers = a.most_servers};
+  study::SearchSpace space = a.space;
   space.on_servers = {"async", "sync"};
   const std::string own(protocol::Name(job.strategy.kind));
   if (own != "allreduce" && std::ranges::find(space.on_servers, own) == space.on_servers.end())
@@ -256,64 +245,143 @@ int Advise(const AdviseArguments& a) {
   return advice.best ? 0 : 1;
 }
 
+struct CalibrateArguments {
+  job::JobSource source;
+  job::JobOverrides overrides;
+  study::CalibrationOptions options;
+  std::string out;
+  std::string listen;
+  SecurityOptions security;
+};
+
+void Print(const study::Profile& profile, std::FILE* out) {
+  std::fprintf(out, "job '%s' on %u cores of %s\n", profile.job.c_str(), profile.cores,
+               profile.machine.c_str());
+  for (const study::BatchProfile& batch : profile.batches) {
+    const auto& quantiles = batch.quantiles_s;
+    std::fprintf(out,
+                 "  %-22s%.3f ms (median %.3f, from %.3f to %.3f), the first gradient after %.0f%% of it\n",
+                 ("batch of " + std::to_string(batch.size)).c_str(), batch.compute_s * 1e3,
+                 quantiles[quantiles.size() / 2] * 1e3, quantiles.front() * 1e3, quantiles.back() * 1e3,
+                 batch.first_gradient * 100);
+  }
+  const auto cost = [out](const char* name, const study::CostProfile& costs) {
+    std::fprintf(out, "  %-22s%.1f us and %.3f ns/byte\n", name, costs.message_s * 1e6, costs.byte_s * 1e9);
+  };
+  cost("a push to a server", profile.server);
+  cost("a message of a worker", profile.worker);
+  if (profile.input.decode_s > 0) {
+    std::fprintf(out, "  %-22s%.2f us, %.0f bytes\n", "decoding an event", profile.input.decode_s * 1e6,
+                 profile.input.event_bytes);
+  } else {
+    std::fprintf(out, "  %-22snot measured: this host cannot read the job's input now\n",
+                 "decoding an event");
+  }
+  if (profile.link) {
+    std::fprintf(out, "  %-22s%.1f MB/s in each direction, %.0f us one way\n",
+                 ("link to " + profile.link->to).c_str(), profile.link->bytes_per_s / 1e6,
+                 profile.link->latency_s * 1e6);
+  }
+}
+
+int Calibrate(CalibrateArguments a) {
+  launcher::BlockSignals();
+  const bool link = !a.options.to.empty() || !a.listen.empty();
+  if (link) {
+    a.options.token = OrThrow(launcher::UserToken());
+    a.options.security = a.security.Read();
+  }
+  if (!a.listen.empty()) {
+    RefuseIf(!a.source.file.empty(), "--listen answers another host; it takes no job");
+    ThrowIfError(launcher::CheckListen(a.options.security, a.listen));
+    ThrowIfError(
+        study::ServeLinkTest(a.listen, a.options.token, a.options.security, [](const std::string& address) {
+          std::printf("serves on %s (end with Ctrl-C)\n", address.c_str());
+          std::fflush(stdout);
+        }));
+    return 0;
+  }
+  RefuseIf(a.source.file.empty(), "calibrate needs a job file, or --listen");
+  RefuseIf(a.out.empty(), "calibrate needs --out FILE");
+  const job::Job job = job::Job::Load(a.source, a.overrides);
+  a.options.kernels = Kernels();
+  launcher::OutputFile file = OrThrow(launcher::OutputFile::Open(a.out));
+  const study::Profile profile = OrThrow(study::Calibrate(job, a.options));
+  Status written = file.Write(study::ToJson(profile) + "\n");
+  if (written.ok()) written = file.Close();
+  ThrowIfError(written);
+  Print(profile, launcher::MessagesBeside(file));
+  return 0;
+}
+
 }  // namespace
 
 void AddStudyCommand(CLI::App& app, int* result) {
-  const auto a = std::make_shared<StudyArguments>();
-  auto* command = app.add_subcommand(
-      "study", "run a job on a grid of workers, servers and settings, and find the sweet spot");
+  const auto [command, a] =
+      AddCommand(app, result, "study",
+                 "run a job on a grid of workers, servers and settings, and find the sweet spot", Study);
   command->add_option("study", a->file, "study file (YAML)")->required();
-  command->add_option("--out", a->out,
+  command->add_option("--out", a->run.folder,
                       "folder of the results (default: leat-studies/NAME); a study there goes on");
-  AddData(command, &a->data);
-  command->add_option("--profile", a->profile,
+  AddData(command, &a->run.data);
+  command->add_option("--profile", a->run.profile,
                       "times that leat calibrate has measured, for simulated points");
-  command->add_flag("--simulated", a->simulated,
+  command->add_flag("--simulated", a->run.plan.simulated,
                     "simulate all points, also those that this machine has the cores for");
-  command->add_flag("--real", a->real, "with --simulated: points train the job's model on its files");
-  command->add_flag("--oversubscribe", a->oversubscribe,
+  command->add_flag("--real", a->run.plan.computed,
+                    "with --simulated: points train the job's model on its files");
+  command->add_flag("--oversubscribe", a->run.plan.oversubscribe,
                     "real points with more processes than cores; simulated ones share this machine's cores");
   command->add_flag("--plan", a->plan_only, "only show the points, and how long they take");
   command->add_flag("--json", a->json,
                     "print the results as one JSON object on stdout, and the progress on stderr");
-  command->callback([a, result] { *result = Study(*a); });
 }
 
 void AddAdviseCommand(CLI::App& app, int* result) {
-  const auto a = std::make_shared<AdviseArguments>();
-  auto* command = app.add_subcommand("advise", "recommend machines and a strategy for a job, by simulation");
+  const auto [command, a] =
+      AddCommand(app, result, "advise", "recommend machines and a strategy for a job, by simulation", Advise);
   command->add_option("job", a->file, "job file (YAML)")->required();
   command->add_option("--goal", a->goal, "what is least: time or cost")
       ->check(CLI::IsMember({"time", "cost"}))
       ->capture_default_str();
-  command->add_option("--deadline", a->deadline, "for all events of the job: 90s, 10m, 2h")->check(ATime());
+  command->add_option("--deadline", a->deadline, "for all events of the job: 90s, 10m, 2h")
+      ->check(ValidIf(sim::ParseDuration));
   AddData(command, &a->data);
   command->add_option("--profile", a->profile,
                       "times that leat calibrate has measured (default: measured now)");
   command->add_option("--link", a->link, "bandwidth of each host, per direction")
-      ->check(ABandwidth())
+      ->check(ValidIf(sim::ParseBandwidth))
       ->capture_default_str();
   command->add_option("--latency", a->latency, "one-way latency of each message")
-      ->check(ATime())
+      ->check(ValidIf(sim::ParseDuration))
       ->capture_default_str();
-  command->add_option("--worker-price", a->worker_price, "of a worker's host for an hour")
-      ->check(CLI::Range(0.0, 1e6))
-      ->capture_default_str();
-  command->add_option("--ps-price", a->server_price, "of a server's host for an hour")
-      ->check(CLI::Range(0.0, 1e6))
-      ->capture_default_str();
-  command->add_option("--max-workers", a->most_workers, "the most workers")
-      ->check(CLI::Range(1u, 10'000u))
-      ->capture_default_str();
-  command->add_option("--max-ps", a->most_servers, "the most servers")
-      ->check(CLI::Range(1u, 1000u))
-      ->capture_default_str();
+  AddNumber(command, "--worker-price", &a->worker_price, "of a worker's host for an hour", 0, 1e6);
+  AddNumber(command, "--ps-price", &a->server_price, "of a server's host for an hour", 0, 1e6);
+  AddNumber(command, "--max-workers", &a->space.most_workers, "the most workers", 1, 10'000);
+  AddNumber(command, "--max-ps", &a->space.most_servers, "the most servers", 1, 1000);
   command->add_option("--events", a->events, "of a stream without an end, or whose files are not here")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 40));
-  command->add_option("--seconds", a->seconds, "the most time of the search")
-      ->check(CLI::Range(1.0, 3600.0))
-      ->capture_default_str();
-  command->callback([a, result] { *result = Advise(*a); });
+  AddNumber(command, "--seconds", &a->seconds, "the most time of the search", 1, 3600);
+}
+
+void AddCalibrateCommand(CLI::App& app, int* result) {
+  const auto [command, a] = AddCommand(
+      app, result, "calibrate",
+      "measure a job's batches and messages on this machine, for simulate --profile, study and advise",
+      Calibrate);
+  command->add_option("job", a->source.file, "job file (YAML)");
+  command->add_option("--out", a->out, "file that the profile is written to (JSON)");
+  AddData(command, &a->overrides.data);
+  AddNumber(command, "--batch", &a->options.batches,
+            "sizes of batches (default: the job's); times between are interpolated", 1u, 1'000'000u);
+  AddNumber(command, "--seconds", &a->options.seconds,
+            "time for each size of batches; messages take a quarter of it", 0.01, 600.0);
+  command->add_option(
+      "--to", a->options.to,
+      "also measure the link to another host: the address on which leat calibrate --listen answers there");
+  command->add_option("--listen", a->listen,
+                      "answer the calibration of another host on this address, HOST:PORT");
+  AddSecurity(command, &a->security);
 }
 
 }  // namespace leat
