@@ -31,8 +31,8 @@
 #include "frame/session.h"
 #include "job/job.h"
 #include "run/roles/input/split_loader.h"
-#include "stream/bots/testing.h"
 #include "show/http/listener.h"
+#include "stream/bots/testing.h"
 #include "stream/log/log.h"
 #include "train/step/trainer.h"
 

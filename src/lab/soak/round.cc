@@ -24,8 +24,8 @@
 #include "net/rpc/client.h"
 #include "run/launcher/admin.h"
 #include "run/launcher/security.h"
-#include "storage/checkpoint/store.h"
 #include "show/report/display.h"
+#include "storage/checkpoint/store.h"
 
 namespace leat::soak {
 namespace {

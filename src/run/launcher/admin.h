@@ -10,8 +10,8 @@
 #include "base/status.h"
 #include "net/rpc/client.h"
 #include "protocol/messages_control.h"
-#include "show/timeline/trace.h"
 #include "show/report/display.h"
+#include "show/timeline/trace.h"
 
 namespace leat::launcher {
 

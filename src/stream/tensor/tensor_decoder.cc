@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/multiversion.h"
-#include "compute/tensor/dtype.h"
 #include "base/text.h"
+#include "compute/tensor/dtype.h"
 #include "stream/decode/row_writer.h"
 
 namespace leat::stream {

@@ -40,9 +40,9 @@ void Subscribers::Join(const SubscriberPtr& s) {
   s->connections.clear();
   s->wake_at = Time::max();
   s->machine = std::make_unique<Subscriber>(SubscriberConfig{.table = options_.table,
-                                                         .on_servers = options_.strategy.on_servers(),
-                                                         .refresh = options_.refresh,
-                                                         .reply_timeout = options_.reply_timeout});
+                                                             .on_servers = options_.strategy.on_servers(),
+                                                             .refresh = options_.refresh,
+                                                             .reply_timeout = options_.reply_timeout});
   ScheduleIn(s, Between(20, 200), [this, s, incarnation = s->incarnation] {
     if (incarnation == s->incarnation) AskToJoin(s);
   });

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "lab/sim/members/role_process.h"
-#include "protocol/subscribers/subscriber.h"
 #include "protocol/server/server.h"
+#include "protocol/subscribers/subscriber.h"
 
 namespace leat::sim {
 

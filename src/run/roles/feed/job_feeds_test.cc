@@ -8,8 +8,8 @@
 
 #include "base/testing.h"
 #include "net/transports.h"
-#include "stream/files.h"
 #include "run/feed/server.h"
+#include "stream/files.h"
 
 namespace leat::roles {
 namespace {
