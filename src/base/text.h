@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
 
 namespace leat {
 
@@ -54,6 +55,22 @@ std::string TimeText(double seconds);
 
 // "1 worker", "2 workers"
 std::string Plural(uint64_t count, std::string_view noun);
+
+// The parts as one text: texts, characters, and numbers as std::to_string writes them.
+template <class... Parts>
+std::string StrCat(const Parts&... parts) {
+  std::string text;
+  const auto add = [&text]<class Part>(const Part& part) {
+    if constexpr (std::is_arithmetic_v<Part> && !std::is_same_v<Part, char>)
+      text += std::to_string(part);
+    else if constexpr (std::is_same_v<Part, char>)
+      text += part;
+    else
+      text += std::string_view(part);
+  };
+  (add(parts), ...);
+  return text;
+}
 
 // "a, b, c"; `text`: a member or function of an element.
 template <class Elements, class Text = std::identity>
