@@ -5,8 +5,8 @@
 
 #include "base/check.h"
 #include "records.h"
+#include "stream/csv/csv.h"
 #include "stream/csv/csv_settings.h"
-#include "stream/csv/split.h"
 #include "stream/decode/decoder.h"
 #include "stream/file/file_reader.h"
 #include "stream/schema.h"

@@ -34,7 +34,7 @@
 #include "run/roles/input/split_loader.h"
 #include "stream/bots/bots.h"
 #include "stream/kafka/kafka_client.h"
-#include "stream/kafka/kafka_outputs.h"
+#include "stream/kafka/kafka_topic.h"
 
 namespace {
 

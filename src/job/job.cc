@@ -108,7 +108,7 @@ Result<WorkerRange> ParseWorkerRange(std::string_view text) {
   return Status(Code::kInvalidArgument,
                 workers.least > workers.most
                     ? quoted + ": the least number of workers is above the largest"
-                    : quoted + ": a job has 1 to " + std::to_string(WorkerRange::kMost) + " workers");
+                    : StrCat(quoted, ": a job has 1 to ", WorkerRange::kMost, " workers"));
 }
 
 // Identity of a job: the parts that two jobs must share so that one can resume from the other's checkpoints.

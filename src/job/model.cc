@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/text.h"
 #include "compute/onnx/export.h"
 #include "compute/onnx/layer.h"
 #include "job/extensions/extensions.h"
@@ -29,9 +30,9 @@ void FitLabels(const Config& config, const nn::Model& model, stream::Schema* sch
     if (field.labels() == 0) continue;
     if (field.type == stream::Field::Type::kNumber && field.classes == 0) field.classes = model.classes();
     if (field.label_classes() != model.classes()) {
-      throw std::invalid_argument(field.where + ": label '" + field.name + "' has " +
-                                  std::to_string(field.label_classes()) + " classes, the model tells " +
-                                  std::to_string(model.classes()) + " apart");
+      throw std::invalid_argument(StrCat(field.where, ": label '", field.name, "' has ",
+                                         field.label_classes(), " classes, the model tells ", model.classes(),
+                                         " apart"));
     }
     field.CheckFallback();
   }
@@ -49,14 +50,14 @@ void CheckIds(const nn::Model& model, const stream::Schema& schema) {
     for (const uint32_t ids : own)
       if (ids > 0 && (limit == 0 || ids < limit)) limit = ids;
     if (limit == 0) continue;
-    const std::string wanted = "the model's first layer takes ids below " + std::to_string(limit);
+    const std::string wanted = StrCat("the model's first layer takes ids below ", limit);
     if (field.ids() == 0) {
-      throw std::invalid_argument(field.where + ": " + wanted + ", which '" + field.name +
-                                  "' are not; {type: id, below: " + std::to_string(limit) + "}?");
+      throw std::invalid_argument(StrCat(field.where, ": ", wanted, ", which '", field.name,
+                                         "' are not; {type: id, below: ", limit, "}?"));
     }
     if (field.ids() > limit) {
-      throw std::invalid_argument(field.where + ": '" + field.name + "' makes ids below " +
-                                  std::to_string(field.ids()) + "; " + wanted);
+      throw std::invalid_argument(
+          StrCat(field.where, ": '", field.name, "' makes ids below ", field.ids(), "; ", wanted));
     }
   }
 }

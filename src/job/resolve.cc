@@ -6,6 +6,7 @@
 
 #include "base/exit_status.h"
 #include "base/path/paths.h"
+#include "base/text.h"
 #include "job/input/input_files.h"
 #include "job/job.h"
 #include "job/resume.h"
@@ -85,9 +86,9 @@ std::optional<char> DetectDelimiter(const Config& config, const std::string& dat
   if (!found) return std::nullopt;
   const std::string path = files->paths.front();
   const std::string delimiter = stream::DelimiterName(found->character);
-  notes->push_back(found->columns > 1 ? path + ": delimiter " + delimiter + " found, " +
-                                            std::to_string(found->columns) + " columns"
-                                      : path + ": no delimiter found; " + delimiter + " is assumed");
+  notes->push_back(found->columns > 1
+                       ? StrCat(path, ": delimiter ", delimiter, " found, ", found->columns, " columns")
+                       : path + ": no delimiter found; " + delimiter + " is assumed");
   return found->character;
 }
 
@@ -214,9 +215,8 @@ void Store(Job* job, const std::vector<std::string>& notes) {
 void NoteLanes(const Job& job, std::vector<std::string>* notes) {
   const uint32_t lanes = job.strategy.total_lanes();
   if (!job.strategy.stepped() || job.strategy.auto_lanes || job.max_workers <= lanes) return;
-  notes->push_back("the job was created with " + std::to_string(lanes) + " lanes; of its " +
-                   std::to_string(job.max_workers) + " workers " + std::to_string(job.max_workers - lanes) +
-                   " will have none until others are lost");
+  notes->push_back(StrCat("the job was created with ", lanes, " lanes; of its ", job.max_workers, " workers ",
+                          job.max_workers - lanes, " will have none until others are lost"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "base/exit_status.h"
+#include "base/text.h"
 #include "storage/checkpoint/bucket/bucket.h"
 #include "storage/checkpoint/terms.h"
 
@@ -40,6 +41,10 @@ std::vector<uint64_t> UsedOffsets(const protocol::RecoveredState& restored, size
   return used;
 }
 
+std::string Remedy(Loss loss) {
+  return loss == Loss::kRefusedBySetting ? "; 'fail_on_data_loss: false' continues without them" : "";
+}
+
 // Records that retention has removed although the job has not trained them.
 void CheckNotExpired(const Job& job, const protocol::RecoveredState& restored,
                      const stream::PartitionRange& range) {
@@ -49,15 +54,10 @@ void CheckNotExpired(const Job& job, const protocol::RecoveredState& restored,
     return;
   const uint64_t trained = restored.manifest->watermark[range.partition].offset;
   if (trained >= range.begin) return;
-  throw std::invalid_argument(
-      job.stream->Describe() + " partition " + std::to_string(range.partition) + " begins at offset " +
-      std::to_string(range.begin) + ", but job '" + job.name + "' has trained only the records before " +
-      std::to_string(trained) + ": " + std::to_string(range.begin - trained) + " records have expired" +
-      (expired == Loss::kRefusedBySetting ? "; 'fail_on_data_loss: false' continues without them" : ""));
-}
-
-std::string ReadText(const std::string& directory) {
-  return OrThrow(checkpoint::ReadJob(directory));
+  throw std::invalid_argument(StrCat(job.stream->Describe(), " partition ", range.partition,
+                                     " begins at offset ", range.begin, ", but job '", job.name,
+                                     "' has trained only the records before ", trained, ": ",
+                                     range.begin - trained, " records have expired", Remedy(expired)));
 }
 
 // The settings, in an order that does not depend on how the job was loaded. A job that is resumed names some
@@ -75,9 +75,9 @@ std::string Settings(const Job& job) {
     if (!by_value && !place) text += Config::EmptyMap("").With(key, resolved.At(key)).ToYaml();
   }
   for (const uint32_t count : {job.workers, job.max_workers, job.servers, job.max_servers})
-    text += std::to_string(count) + " ";
+    text += StrCat(count, " ");
   if (const stream::BotsConfig* bots = job.stream->bots(); bots != nullptr)
-    text += std::to_string(bots->rate) + " " + std::to_string(bots->events);
+    text += StrCat(bots->rate, " ", bots->events);
   return text;
 }
 
@@ -94,11 +94,11 @@ std::unique_ptr<object_store::ObjectStore> Open(const object_store::Settings& se
 }  // namespace
 
 Job ReadStored(const std::string& directory) {
-  return Job::FromResolved(ReadText(directory), directory + "/job.yaml");
+  return Job::FromResolved(OrThrow(checkpoint::ReadJob(directory)), directory + "/job.yaml");
 }
 
 Job ReadStoredWithoutModel(const std::string& directory) {
-  return Job::WithoutModel(ReadText(directory), directory + "/job.yaml");
+  return Job::WithoutModel(OrThrow(checkpoint::ReadJob(directory)), directory + "/job.yaml");
 }
 
 bool SameJob(const std::string& a, const std::string& b) {
@@ -127,12 +127,11 @@ checkpoint::IntactCheckpoint CheckResumable(const Job& job) {
 }
 
 std::string DamageNote(const Job& job, const checkpoint::IntactCheckpoint& found) {
-  std::string note = checkpoint::UsedInstead(found);
+  const std::string note = checkpoint::UsedInstead(found);
   if (note.empty()) return note;
-  note += "; kept aside as ";
-  for (size_t i = 0; i < found.damaged.size(); ++i)
-    note += (i > 0 ? ", " : "") + job.directory + "/" + checkpoint::AsideName(found.damaged[i].id);
-  return note;
+  return note + "; kept aside as " + Joined(found.damaged, ", ", [&](const auto& damaged) {
+           return job.directory + "/" + checkpoint::AsideName(damaged.id);
+         });
 }
 
 void CheckNoDataLoss(const Job& job, const protocol::RecoveredState& restored, stream::Source& source,
@@ -145,16 +144,13 @@ void CheckNoDataLoss(const Job& job, const protocol::RecoveredState& restored, s
     CheckNotExpired(job, restored, range);
     if (range.end >= used[p]) continue;
     if (rules.shortened != Loss::kAccepted) {
-      const std::string found = job.stream->Describe() + " partition " + std::to_string(range.partition) +
-                                " ends at offset " + std::to_string(range.end) + ", but job '" + job.name +
-                                "' has used the offsets before " + std::to_string(used[p]);
+      const std::string found =
+          StrCat(job.stream->Describe(), " partition ", range.partition, " ends at offset ", range.end,
+                 ", but job '", job.name, "' has used the offsets before ", used[p]);
       if (!*short_since) *short_since = now;
       if (now - **short_since < rules.leader_change)
         Throw({Code::kUnavailable, found + ": its leader may be new, and is asked again"});
-      throw std::invalid_argument(found + ": records are lost" +
-                                  (rules.shortened == Loss::kRefusedBySetting
-                                       ? "; 'fail_on_data_loss: false' continues without them"
-                                       : ""));
+      throw std::invalid_argument(found + ": records are lost" + Remedy(rules.shortened));
     }
     if (const Status advanced = source.Advance(range.partition, used[p]); !advanced.ok()) Throw(advanced);
     range.end = used[p];
@@ -178,10 +174,9 @@ uint64_t CheckBucket(const Job& job, bool resume) {
   }
   const auto claimed = checkpoint::NewestClaimed(job.directory);
   if (claimed.ok() && claimed->term < found.highest_term) {
-    throw std::invalid_argument(where + ": a coordinator of term " + std::to_string(found.highest_term) +
-                                " has gone on with the job, which " + job.directory +
-                                " has only up to term " + std::to_string(claimed->term) +
-                                "; resume it with --resume " + where);
+    throw std::invalid_argument(
+        StrCat(where, ": a coordinator of term ", found.highest_term, " has gone on with the job, which ",
+               job.directory, " has only up to term ", claimed->term, "; resume it with --resume ", where));
   }
   return 0;
 }

@@ -25,6 +25,12 @@ std::string NameFrom(const Config& config) {
   return name;
 }
 
+// A setting in seconds.
+Duration TimeFrom(const Config& section, const char* key, Duration usual, double least,
+                  double most = 86'400) {
+  return FromSeconds(section.Number(key, Seconds(usual), least, most));
+}
+
 std::vector<std::string> Texts(const Config& list) {
   std::vector<std::string> texts;
   for (size_t i = 0; i < list.size(); ++i) texts.push_back(list[i].String());
@@ -52,10 +58,9 @@ void CheckSplitSize(const Config& config, const Job& job) {
   const double values = static_cast<double>(job.schema.features()) + job.schema.labels();
   const double bytes = values * sizeof(float) * job.batch_size * job.split_batches;
   if (bytes <= kMaxBytes) return;
-  config.Fail("a split of " + std::to_string(job.split_batches) + " batches of " +
-              std::to_string(job.batch_size) + " rows takes " +
-              std::to_string(static_cast<uint64_t>(bytes / 1e6)) +
-              " MB decoded; at most 1073: lower train.split_batches");
+  config.Fail(StrCat("a split of ", job.split_batches, " batches of ", job.batch_size, " rows takes ",
+                     static_cast<uint64_t>(bytes / 1e6),
+                     " MB decoded; at most 1073: lower train.split_batches"));
 }
 
 // The records of some sources alone have keys, timestamps and headers.
@@ -89,9 +94,8 @@ void CheckNegative(const Config& config, const Job& job) {
   if (!job.schema.label_records || !job.schema.label_records->negative) return;
   for (const auto& field : job.schema.fields) {
     if (!field.is_late() || field.label_classes() == 2) continue;
-    const std::string has = field.label_classes() == 0
-                                ? "may be any number"
-                                : "has " + std::to_string(field.label_classes()) + " classes";
+    const std::string has =
+        field.label_classes() == 0 ? "may be any number" : StrCat("has ", field.label_classes(), " classes");
     config.At("stream")
         .At("labels")
         .At("unjoined")
@@ -141,9 +145,8 @@ void ReadTrain(const Config& train, Job* job) {
   if (train.Has("precision")) job->bf16 = train.At("precision").OneOf("precision", {"f32", "bf16"}) == "bf16";
   job->dead_letter_rate = train.Number("max_dead_letter_rate", job->dead_letter_rate, 0, 1);
   if (uint64_t{job->batch_size} * job->split_batches > protocol::Cut::kMaxEvents) {
-    train.Fail("batch_size × split_batches is " +
-               std::to_string(uint64_t{job->batch_size} * job->split_batches) + "; a split has at most " +
-               std::to_string(protocol::Cut::kMaxEvents) + " events");
+    train.Fail(StrCat("batch_size × split_batches is ", uint64_t{job->batch_size} * job->split_batches,
+                      "; a split has at most ", protocol::Cut::kMaxEvents, " events"));
   }
 }
 
@@ -177,13 +180,9 @@ void ReadCluster(const Config& cluster, Job* job) {
   job->max_servers = static_cast<uint32_t>(cluster.Integer("max_ps", job->max_servers, 1, 1000));
   job->replicas = static_cast<uint32_t>(cluster.Integer("replicas", 1, 1, 2));
   job->trusted_network = cluster.Bool("trusted_network", false);
-  job->heartbeat_timeout =
-      FromSeconds(cluster.Number("heartbeat_timeout_s", Seconds(job->heartbeat_timeout), 0.5, 3600));
-  const auto timeout = [&](const char* key, Duration usual) {
-    return FromSeconds(cluster.Number(key, Seconds(usual), 1, 86'400));
-  };
-  job->leases.first = timeout("lease_timeout_s", job->leases.first);
-  job->stuck_timeout = timeout("stuck_timeout_s", job->stuck_timeout);
+  job->heartbeat_timeout = TimeFrom(cluster, "heartbeat_timeout_s", job->heartbeat_timeout, 0.5, 3600);
+  job->leases.first = TimeFrom(cluster, "lease_timeout_s", job->leases.first, 1);
+  job->stuck_timeout = TimeFrom(cluster, "stuck_timeout_s", job->stuck_timeout, 1);
   job->heartbeat_interval = std::min(job->heartbeat_interval, job->heartbeat_timeout / 4);
   if (cluster.Has("heartbeat_interval_s")) {
     job->heartbeat_interval = FromSeconds(cluster.Number("heartbeat_interval_s", 0.5, 0.01, 900));
@@ -197,10 +196,8 @@ void ReadCluster(const Config& cluster, Job* job) {
     job->placement = protocol::PlacementFromConfig(cluster.At("placement"), OwnExtensions().placements);
 }
 
-void ReadSecurity(const Config& config, Job* job) {
-  if (!config.Has("security")) return;
-  const Config security = config.At("security");
-  job->tls = config.At("security").OneOf("security", {"tls"}) == "tls";
+void ReadSecurity(const Config& security, Job* job) {
+  job->tls = security.OneOf("security", {"tls"}) == "tls";
   if (job->trusted_network)
     security.Fail("security: tls, and cluster: trusted_network: true; a job has one of them");
   if (job->strategy.mpi) security.Fail("MPI does not encrypt; security: tls needs strategy: transport: auto");
@@ -240,8 +237,7 @@ void ReadCheckpoint(const Config& checkpoint, Job* job) {
   job->checkpoint_to = ReadBucket(checkpoint);
   job->checkpoint_interval_s = checkpoint.Number("interval_s", job->checkpoint_interval_s, 0, 1e6);
   job->keep_checkpoints = static_cast<uint32_t>(checkpoint.Integer("keep", job->keep_checkpoints, 1, 1000));
-  job->checkpoint_timeout =
-      FromSeconds(checkpoint.Number("timeout_s", Seconds(job->checkpoint_timeout), 1, 86'400));
+  job->checkpoint_timeout = TimeFrom(checkpoint, "timeout_s", job->checkpoint_timeout, 1);
   job->checkpoint_copy_bytes =
       static_cast<uint64_t>(checkpoint.Integer("copy_mb", job->checkpoint_copy_bytes >> 20, 0, 1 << 30))
       << 20;
@@ -257,12 +253,9 @@ void ReadAutoscale(const Config& autoscale, Job* job) {
     spec.command = Texts(command);
     if (spec.command[0].empty()) command[0].Fail("command begins with an empty name of a program");
   }
-  const auto seconds = [&](const char* key, Duration usual, double least) {
-    return FromSeconds(autoscale.Number(key, Seconds(usual), least, 86'400));
-  };
-  spec.timeout = seconds("timeout_s", spec.timeout, 0.1);
-  spec.lag = seconds("lag_s", spec.lag, 0.5);
-  spec.cool_down = seconds("cool_down_s", spec.cool_down, 1);
+  spec.timeout = TimeFrom(autoscale, "timeout_s", spec.timeout, 0.1);
+  spec.lag = TimeFrom(autoscale, "lag_s", spec.lag, 0.5);
+  spec.cool_down = TimeFrom(autoscale, "cool_down_s", spec.cool_down, 1);
 }
 
 void ReadDebug(const Config& debug, Job* job) {
@@ -329,8 +322,8 @@ void ReadEvaluate(const Config& evaluate, Job* job) {
     files.Fail(is + "; files that its model is evaluated on have the format json");
   if (text && job->evaluate->sequence != job->schema.features()) {
     files.At("sequence")
-        .Fail("sequence is " + std::to_string(job->evaluate->sequence) + ", that of the schema " +
-              std::to_string(job->schema.features()));
+        .Fail(
+            StrCat("sequence is ", job->evaluate->sequence, ", that of the schema ", job->schema.features()));
   }
 }
 
@@ -399,9 +392,8 @@ void CheckStrategy(const Config& config, const Job& job) {
   }
   if (strategy.run() > job.split_batches) {
     config.At("strategy")
-        .Fail(std::string(averaging ? "period" : "n_push") + " is " + std::to_string(strategy.run()) +
-              " batches, more than the " + std::to_string(job.split_batches) +
-              " that a worker leases at a time; raise train.split_batches");
+        .Fail(StrCat(averaging ? "period" : "n_push", " is ", strategy.run(), " batches, more than the ",
+                     job.split_batches, " that a worker leases at a time; raise train.split_batches"));
   }
 }
 
@@ -443,10 +435,8 @@ void ReadStrategy(const Config& config, Job* job) {
     fail("replicas",
          "replicas is 2, and the job has 1 server; a replica is on another server than its slice");
   }
-  if (strategy.mpi && job->standby > 0) {
-    fail("standby",
-         "standby is " + std::to_string(job->standby) + "; with MPI all workers take part from the start");
-  }
+  if (strategy.mpi && job->standby > 0)
+    fail("standby", StrCat("standby is ", job->standby, "; with MPI all workers take part from the start"));
   CheckStrategy(config, *job);
   if (strategy.deterministic && job->drift && job->drift->alarm == metrics::DriftConfig::Alarm::kRaiseRate) {
     config.At("metrics").At("drift").At("alarm").Fail(
@@ -488,7 +478,7 @@ Job ReadJob(const Config& config, const nn::LayerFiles::Copies* copies) {
   CheckSplitSize(config.Has("train") ? config.At("train") : config, job);
   ReadResolved(resolved, &job);
   ReadStrategy(config, &job);
-  ReadSecurity(config, &job);
+  read("security", ReadSecurity, &job);
   return job;
 }
 

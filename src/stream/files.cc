@@ -15,6 +15,7 @@
 #include "base/exit_status.h"
 #include "base/files/descriptor.h"
 #include "base/rng.h"
+#include "base/text.h"
 #include "stream/decode/text.h"
 #include "stream/file/file_reader.h"
 
@@ -29,14 +30,14 @@ uint32_t BigEndian(ByteView bytes, size_t at) {
 
 std::string Join(const std::vector<uint32_t>& sizes) {
   std::string text;
-  for (uint32_t size : sizes) text += (text.empty() ? "" : "x") + std::to_string(size);
+  for (uint32_t size : sizes) text += StrCat(text.empty() ? "" : "x", size);
   return text;
 }
 
 Result<std::unique_ptr<Source>> OpenIdx(const FileSourceOptions& options) {
   if (options.paths.size() != 2) {
     return Status(Code::kInvalidArgument,
-                  "idx takes two files, images and labels, not " + std::to_string(options.paths.size()));
+                  StrCat("idx takes two files, images and labels, not ", options.paths.size()));
   }
   const std::string &images_path = options.paths[0], &labels_path = options.paths[1];
   LEAT_ASSIGN_OR_RETURN(const Bytes images_file, ReadWholeFile(images_path, {.format = "idx"}));
@@ -46,12 +47,12 @@ Result<std::unique_ptr<Source>> OpenIdx(const FileSourceOptions& options) {
   if (images.sizes.size() < 2)
     return Status(Code::kDataLoss, images_path + ": has magic 2049, that of labels; images have 2051");
   if (labels.sizes.size() != 1) {
-    return Status(Code::kDataLoss, labels_path + ": has magic " + std::to_string(2048 + labels.sizes.size()) +
-                                       ", not 2049, that of labels");
+    return Status(Code::kDataLoss, StrCat(labels_path, ": has magic ", 2048 + labels.sizes.size(),
+                                          ", not 2049, that of labels"));
   }
   if (images.sizes[0] != labels.sizes[0]) {
-    return Status(Code::kDataLoss, images_path + " has " + std::to_string(images.sizes[0]) + " images, " +
-                                       labels_path + " has " + std::to_string(labels.sizes[0]) + " labels");
+    return Status(Code::kDataLoss, StrCat(images_path, " has ", images.sizes[0], " images, ", labels_path,
+                                          " has ", labels.sizes[0], " labels"));
   }
   const size_t count = images.sizes[0];
   if (count == 0) return Status(Code::kDataLoss, images_path + ": has no images");
@@ -82,9 +83,8 @@ Status CheckReadings(const FileSourceOptions& options, size_t file, uint64_t rec
   for (size_t i = 0; i <= options.readings.size(); ++i) {
     const ReadingRange range = RangeOfReading(options, i, file, records);
     if (range.begin <= range.end) continue;
-    return {Code::kDataLoss, options.paths[file] + ": has " + std::to_string(records) +
-                                 " records, fewer than the " + std::to_string(range.begin) +
-                                 " that were read before"};
+    return {Code::kDataLoss, StrCat(options.paths[file], ": has ", records, " records, fewer than the ",
+                                    range.begin, " that were read before")};
   }
   return {};
 }
@@ -173,9 +173,9 @@ Result<std::unique_ptr<Source>> OpenText(const FileSourceOptions& options) {
     };
     const size_t begin = at(options.part_begin), size = at(options.part_end) - begin;
     if (size < window) {
-      return Status(Code::kDataLoss, path + ": has " + std::to_string(size) + " characters" +
-                                         (size < file.size() ? " in its part" : "") +
-                                         ", too few for a record of " + std::to_string(window));
+      return Status(Code::kDataLoss,
+                    StrCat(path, ": has ", size, " characters", size < file.size() ? " in its part" : "",
+                           ", too few for a record of ", window));
     }
     parts.push_back({text.size(), (size - window) / stride + 1});
     LEAT_RETURN_IF_ERROR(CheckReadings(options, parts.size() - 1, parts.back().records));
@@ -256,14 +256,12 @@ Result<FileIdentity> Identify(const std::string& path, std::optional<uint64_t> b
 }  // namespace
 
 Result<Idx> ParseIdx(ByteView file, const std::string& name) {
-  if (file.size() < 4) {
-    return Status(Code::kDataLoss,
-                  name + ": has " + std::to_string(file.size()) + " bytes, too short for an idx file");
-  }
+  if (file.size() < 4)
+    return Status(Code::kDataLoss, StrCat(name, ": has ", file.size(), " bytes, too short for an idx file"));
   const uint32_t magic = BigEndian(file, 0), rank = magic & 0xff;
   if (magic >> 8 != 0x08 || rank < 1 || rank > 4) {
-    return Status(Code::kDataLoss, name + ": has magic " + std::to_string(magic) +
-                                       ", not 2051 (images) or 2049 (labels) of an idx file of bytes");
+    return Status(Code::kDataLoss, StrCat(name, ": has magic ", magic,
+                                          ", not 2051 (images) or 2049 (labels) of an idx file of bytes"));
   }
   const size_t head = 4 + 4 * size_t{rank};
   if (file.size() < head) return Status(Code::kDataLoss, name + ": ends inside its header");
@@ -276,9 +274,9 @@ Result<Idx> ParseIdx(ByteView file, const std::string& name) {
   idx.data = file.subspan(head);
   if (bytes == idx.data.size()) return idx;
   return Status(Code::kDataLoss,
-                name + ": has " + std::to_string(idx.data.size()) + " bytes of data " +
-                    (idx.data.size() < bytes ? "and is truncated" : "and goes on behind its end") +
-                    ": its header says " + Join(idx.sizes));
+                StrCat(name, ": has ", idx.data.size(), " bytes of data ",
+                       idx.data.size() < bytes ? "and is truncated" : "and goes on behind its end",
+                       ": its header says ", Join(idx.sizes)));
 }
 
 Result<std::unique_ptr<Source>> OpenFiles(const FileSourceOptions& options) {
@@ -286,9 +284,8 @@ Result<std::unique_ptr<Source>> OpenFiles(const FileSourceOptions& options) {
   if (options.paths.empty()) return Status(Code::kInvalidArgument, "no files are named");
   for (const auto& reading : options.readings) {
     if (reading.size() != options.paths.size())
-      return Status(Code::kInvalidArgument, "an earlier run has read " + std::to_string(reading.size()) +
-                                                " files, the job has " +
-                                                std::to_string(options.paths.size()));
+      return Status(Code::kInvalidArgument, StrCat("an earlier run has read ", reading.size(),
+                                                   " files, the job has ", options.paths.size()));
   }
   if (options.format == "idx") return OpenIdx(options);
   if (options.format == "csv" || options.format == "json") return OpenLines(options);
@@ -315,7 +312,7 @@ Result<std::vector<std::string>> ReadCsvHeader(const std::string& path, const Cs
 }
 
 std::string ToString(const FileIdentity& identity) {
-  return std::to_string(identity.bytes) + ":" + ToHex(identity.hash);
+  return StrCat(identity.bytes, ":", ToHex(identity.hash));
 }
 
 Result<FileIdentity> ParseIdentity(std::string_view text) {

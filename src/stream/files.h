@@ -2,10 +2,10 @@
 //
 // The records of the files form `partitions` contiguous shares of a sealed topic; records that were added
 // since belong to the last one. Records: idx: the bytes of an image, then one byte of label. CSV: as of
-// csv/split.h; JSON: a line without its end. Blank lines are
-// skipped. Text: `sequence` + 1 characters (bytes), the next record `stride` later, within one
-// file; an incomplete record at the end is dropped. A record has one character more than the sequence, so
-// that with stride = sequence every character except the first is once the one to predict.
+// csv/csv.h; JSON: a line without its end. Blank lines are skipped. Text: `sequence` + 1 characters (bytes),
+// the next record `stride` later, within one file; an incomplete record at the end is dropped. A record has
+// one character more than the sequence, so that with stride = sequence every character except the first is
+// once the one to predict.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "stream/csv/split.h"
+#include "stream/csv/csv.h"
 #include "stream/source.h"
 
 namespace leat::stream {

@@ -6,8 +6,9 @@
 
 #include "base/bytes.h"
 #include "base/read_file.h"
-#include "stream/decode/number.h"
+#include "base/text.h"
 #include "stream/decode/row_writer.h"
+#include "stream/decode/text.h"
 
 namespace leat::stream {
 namespace {
@@ -53,7 +54,7 @@ std::string ListedNames(const std::vector<std::string>& names) {
   constexpr size_t kMost = 20;
   std::string list;
   for (size_t i = 0; i < std::min(names.size(), kMost); ++i) list += (i > 0 ? ", " : "") + Quoted(names[i]);
-  return list + (names.size() > kMost ? ", … (" + std::to_string(names.size()) + ")" : "");
+  return list + (names.size() > kMost ? StrCat(", … (", names.size(), ")") : "");
 }
 
 }  // namespace
@@ -82,8 +83,8 @@ Result<std::string> ReadSecretValue(const Secret& secret) {
   LEAT_ASSIGN_OR_RETURN(std::string value,
                         ReadFirstBytes(secret.file, kMaxSecretBytes + 1).With("'" + secret.setting + "'"));
   if (value.size() > kMaxSecretBytes)
-    return Status(Code::kInvalidArgument, "'" + secret.setting + "': " + secret.file + " has more than " +
-                                              std::to_string(kMaxSecretBytes) + " bytes");
+    return Status(Code::kInvalidArgument, StrCat("'", secret.setting, "': ", secret.file, " has more than ",
+                                                 kMaxSecretBytes, " bytes"));
   while (!value.empty() && (value.back() == '\n' || value.back() == '\r')) value.pop_back();
   if (value.empty())
     return Status(Code::kInvalidArgument, "'" + secret.setting + "': " + secret.file + " is empty");
@@ -244,8 +245,8 @@ void Schema::UseColumns(std::vector<std::string> names, const std::string& file)
     const auto there = std::ranges::count(names, field.name);
     if (there == 1) continue;
     if (there > 1) {
-      throw std::invalid_argument(field.where + in_file + ": " + std::to_string(there) +
-                                  " columns have the name '" + field.name + "'");
+      throw std::invalid_argument(
+          StrCat(field.where, in_file, ": ", there, " columns have the name '", field.name, "'"));
     }
     const std::string near = Nearest(field.name, names);
     throw std::invalid_argument(

@@ -58,7 +58,7 @@
 #include "base/fields/fields.h"
 #include "base/status.h"
 #include "compute/tensor/tensor.h"
-#include "stream/csv/split.h"
+#include "stream/csv/csv.h"
 #include "stream/source.h"
 
 namespace leat::stream {

@@ -8,9 +8,8 @@
 #include "base/fields/word.h"
 #include "base/text.h"
 #include "stream/csv/csv_settings.h"
-#include "stream/decode/decoder.h"
-#include "stream/decode/number.h"
 #include "stream/decode/row_writer.h"
+#include "stream/decode/text.h"
 
 namespace leat::stream {
 namespace {
@@ -199,8 +198,7 @@ void ReadCharacters(const Config& config, Schema::Format format, uint32_t sequen
     config.Fail("field '" + field->name + "' needs a sequence: how many characters are a record");
   if (sequence != 0 && field->width != sequence) {
     config.At("sequence")
-        .Fail("sequence is " + std::to_string(field->width) + ", that of the stream's files " +
-              std::to_string(sequence));
+        .Fail(StrCat("sequence is ", field->width, ", that of the stream's files ", sequence));
   }
   if (!config.Has("alphabet")) {
     for (int byte = 0; byte < 256; ++byte) field->values.emplace_back(1, static_cast<char>(byte));
@@ -233,8 +231,7 @@ std::vector<std::string> PathFrom(const Config& path) {
       }
     }
   }
-  if (keys.size() > kMaxPath)
-    path.Fail("a path of " + std::to_string(keys.size()) + " keys; at most " + std::to_string(kMaxPath));
+  if (keys.size() > kMaxPath) path.Fail(StrCat("a path of ", keys.size(), " keys; at most ", kMaxPath));
   return keys;
 }
 
@@ -302,6 +299,38 @@ void CheckKeys(const Config& config, Schema::Format format, const Field& field) 
   }
 }
 
+uint32_t WidthFrom(const Config& config) {
+  if (!config.Has("shape")) return static_cast<uint32_t>(config.Integer("width", 1, 1, Schema::kMaxFeatures));
+  const Config shape = config.At("shape");
+  if (config.Has("width")) shape.Fail("a field has a shape or a width");
+  if (!shape.IsList() || shape.size() == 0) shape.Fail("a shape is a list of sizes, such as [28, 28]");
+  int64_t width = 1;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const int64_t size = shape[i].Integer();
+    if (size < 1 || size > Schema::kMaxFeatures / width)
+      shape.Fail(StrCat("a shape has 1 to ", Schema::kMaxFeatures, " elements"));
+    width *= size;
+  }
+  return static_cast<uint32_t>(width);
+}
+
+// Reads the settings of a field of the format tensor: dtype, shape and width of a field whose type and role
+// are known.
+void ReadTensor(const Config& config, Field* field) {
+  const Config dtype = config.At("dtype");
+  field->element = fields::FromWord<Element>(dtype, "dtype");
+  field->width = WidthFrom(config);
+  if (field->role == Role::kIgnore) return;
+  const bool single = field->role != Role::kFeature || field->type == Field::Type::kCategory;
+  if (single && field->width > 1) {
+    config.Fail(StrCat("'", field->name, "' has ", field->width,
+                       " elements; only features of type number or id have more than one"));
+  }
+  const bool whole = field->element > Element::kF16;  // the first ones are real numbers
+  if (field->type == Field::Type::kCategory && !whole)
+    dtype.Fail("a category is a whole number; '" + field->name + "' is " + dtype.String());
+}
+
 // The settings of the field's type.
 void ReadOfType(const Config& config, Schema::Format format, uint32_t sequence, Field* field) {
   switch (field->type) {
@@ -360,7 +389,7 @@ void CheckLabels(const Schema& schema) {
     if (field.role == Role::kLabel) {
       if (label && label->label_classes() != field.label_classes()) {
         const auto classes = [](const Field& f) {
-          return f.label_classes() == 0 ? "any number" : std::to_string(f.label_classes()) + " classes";
+          return f.label_classes() == 0 ? "any number" : StrCat(f.label_classes(), " classes");
         };
         fail("a label of " + classes(field) + ", '" + label->name + "' one of " + classes(*label));
       }
@@ -368,8 +397,8 @@ void CheckLabels(const Schema& schema) {
     }
   }
   if (truth && schema.labels() > 1) {
-    throw std::invalid_argument(truth->where + ": a truth goes with one label; there are " +
-                                std::to_string(schema.labels()));
+    throw std::invalid_argument(
+        StrCat(truth->where, ": a truth goes with one label; there are ", schema.labels()));
   }
 }
 
@@ -404,14 +433,8 @@ void CheckSchema(const Schema& schema, const Config& config) {
   uint64_t features = 0;
   for (const Field& field : schema.fields) features += field.features();
   if (features == 0) config.Fail("the schema has no features");
-  if (features > Schema::kMaxFeatures) {
-    config.Fail("the schema has " + std::to_string(features) + " features; at most " +
-                std::to_string(Schema::kMaxFeatures));
-  }
-}
-
-bool IsUrl(std::string_view text) {
-  return text.find("://") != text.npos;
+  if (features > Schema::kMaxFeatures)
+    config.Fail(StrCat("the schema has ", features, " features; at most ", Schema::kMaxFeatures));
 }
 
 uint32_t IdFrom(const Config& map, const std::string& key) {
@@ -476,8 +499,7 @@ Schema Schema::FromConfig(const Config& config, uint32_t sequence) {
   const Config fields = config.At("fields");
   if (!fields.IsMap()) fields.Fail("fields must be a map from name to {type: ...}");
   const std::vector<std::string> names = fields.Keys();
-  if (names.size() > kMaxFields)
-    fields.Fail(std::to_string(names.size()) + " fields; at most " + std::to_string(kMaxFields));
+  if (names.size() > kMaxFields) fields.Fail(StrCat(names.size(), " fields; at most ", kMaxFields));
   for (const std::string& name : names)
     schema.fields.push_back(FieldFrom(name, fields.At(name), schema.format, sequence));
   CheckSchema(schema, config);
@@ -511,7 +533,7 @@ AvroSettings AvroSettings::FromConfig(const Config& config) {
   if (!registry.IsMap()) {
     const std::string text = registry.String();
     if (text.empty()) registry.Fail("registry is the path of a folder, a URL, or a map from ids to files");
-    if (IsUrl(text)) {
+    if (text.find("://") != text.npos) {
       avro.registry = RegistryOptions{.url = UrlFrom(registry)};
     } else {
       avro.folder = text;

@@ -12,7 +12,7 @@ bool Follows(const LabelMark& mark, const LabelMark& last) {
 Status Check(const PartitionRange& range) {
   for (size_t i = 1; i < range.marks.size(); ++i) {
     if (!Follows(range.marks[i], range.marks[i - 1]))
-      return {Code::kDataLoss, "marks[" + std::to_string(i) + "] does not follow the mark before it"};
+      return {Code::kDataLoss, StrCat("marks[", i, "] does not follow the mark before it")};
   }
   return {};
 }
@@ -102,8 +102,8 @@ Status NumberedSource::Read(uint32_t partition, uint64_t begin, uint64_t end, Re
   if (there) Append(First(partition) + begin, First(partition) + end, out);
   out->data.resize(out->data.size() + RecordBatch::kPadding);
   if (there) return Status();
-  return Status(Code::kFailedPrecondition, "partition " + std::to_string(partition) + " has no offsets " +
-                                               std::to_string(begin) + " to " + std::to_string(end));
+  return Status(Code::kFailedPrecondition,
+                StrCat("partition ", partition, " has no offsets ", begin, " to ", end));
 }
 
 std::unique_ptr<Source> MakeMemorySource(RecordBatch records, uint32_t partitions,

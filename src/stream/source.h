@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/fields/fields.h"
 #include "base/status.h"
+#include "base/text.h"
 
 namespace leat::stream {
 
@@ -152,7 +153,7 @@ class Source {
   // On disk when it returns ok. kFailedPrecondition if nothing can be appended.
   virtual Status Advance(uint32_t partition, uint64_t /*end*/) {
     return Status(Code::kFailedPrecondition,
-                  "partition " + std::to_string(partition) + ": nothing can be appended to files");
+                  StrCat("partition ", partition, ": nothing can be appended to files"));
   }
   // Tells the stream's own tools how far a job is: before `offsets`, one for each partition from 0,
   // everything is in a complete checkpoint. Does not wait for an answer; nothing depends on it. Sources

@@ -11,7 +11,7 @@
 
 #include "base/exit_status.h"
 #include "base/rng.h"
-#include "job/input/input_files.h"
+#include "base/text.h"
 #include "storage/checkpoint/file.h"
 
 namespace leat::job {
@@ -58,9 +58,9 @@ uint64_t RecordsBefore(const Job& job, const std::string& path, uint64_t bytes) 
       const bool there =
           before.source->Read(0, i, i + 1, &then).ok() && now.source->Read(0, i, i + 1, &here).ok();
       if (there && then.data == here.data) continue;
-      throw std::invalid_argument(path + " has grown since job '" + job.name + "' was trained, but record " +
-                                  std::to_string(i + 1) + " of " + std::to_string(before.records) +
-                                  " has changed: it did not end where the file ended; start a new job");
+      throw std::invalid_argument(
+          StrCat(path, " has grown since job '", job.name, "' was trained, but record ", i + 1, " of ",
+                 before.records, " has changed: it did not end where the file ended; start a new job"));
     }
   }
   return before.records;
@@ -78,7 +78,7 @@ Job WithReading(Job job, std::vector<uint64_t> records) {
   std::vector<std::string> texts;
   for (const auto& reading : readings) {
     std::string& text = texts.emplace_back();
-    for (const uint64_t count : reading) text += (text.empty() ? "" : " ") + std::to_string(count);
+    for (const uint64_t count : reading) text += StrCat(text.empty() ? "" : " ", count);
   }
   job.config = job.config.With(kResolved, job.config.At(kResolved).With("readings", texts));
   return job;
@@ -90,9 +90,9 @@ Job WithTrainedFiles(const Job& job, const std::vector<std::string>& trained) {
   Job resumed = job.WithInputs(now);
   if (now == trained) return resumed;
   if (now.size() < trained.size()) {
-    throw std::invalid_argument("job '" + job.name + "' was trained on " + std::to_string(trained.size()) +
-                                " files, and now has " + std::to_string(now.size()) +
-                                "; a resume goes on with the same ones, and with others behind them");
+    throw std::invalid_argument(StrCat("job '", job.name, "' was trained on ", trained.size(),
+                                       " files, and now has ", now.size(),
+                                       "; a resume goes on with the same ones, and with others behind them"));
   }
   std::vector<uint64_t> records(now.size(), 0);
   for (size_t f = 0; f < trained.size(); ++f) {
@@ -111,8 +111,8 @@ Job WithTrainedFiles(const Job& job, const std::vector<std::string>& trained) {
       continue;
     }
     records[f] = RecordsBefore(job, path, before.bytes);
-    resumed.notes.push_back(path + " has grown from " + std::to_string(before.bytes) + " to " +
-                            std::to_string(own.bytes) + " bytes; its new records come last");
+    resumed.notes.push_back(StrCat(path, " has grown from ", before.bytes, " to ", own.bytes,
+                                   " bytes; its new records come last"));
   }
   for (size_t f = trained.size(); f < now.size(); ++f)
     resumed.notes.push_back(options.paths[f] + " was added; its records come last");

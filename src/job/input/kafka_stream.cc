@@ -8,11 +8,11 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/text.h"
 #include "stream/csv/csv_settings.h"
 #include "stream/decode/decoder.h"
 #include "stream/join/join_source.h"
-#include "stream/kafka/kafka_outputs.h"
-#include "stream/kafka/kafka_source.h"
+#include "stream/kafka/kafka_topic.h"
 
 namespace leat::job {
 namespace {
@@ -271,7 +271,7 @@ Result<std::unique_ptr<stream::TopicTransactions>> KafkaStream::OpenPredictions(
   const std::string consumers = job + "-predictions";
   return stream::OpenKafkaTransactions({.kafka = std::move(complete),
                                         .partitions = partitions,
-                                        .id = consumers + "-" + std::to_string(group),
+                                        .id = StrCat(consumers, "-", group),
                                         .group = consumers,
                                         .topic = options.topic});
 }
@@ -352,8 +352,7 @@ Result<StreamBounds> KafkaStream::FindBounds() const {
       max_partitions > 0 ? max_partitions : std::min<size_t>(std::max(2 * there, there + 8), kMostPartitions);
   if (room < there) {
     return Status(Code::kInvalidArgument,
-                  Describe() + " has " + std::to_string(there) +
-                      " partitions, more than max_partitions: " + std::to_string(room));
+                  StrCat(Describe(), " has ", there, " partitions, more than max_partitions: ", room));
   }
   bounds.start.resize(room, 0);
   if (bounded) bounds.end.resize(room, 0);

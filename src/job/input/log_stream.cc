@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "stream/log/log_layout.h"
 
 namespace leat::job {
@@ -55,7 +56,7 @@ LossRules LogStream::loss_rules() const {
 Result<std::vector<std::string>> LogStream::Identify() const {
   LEAT_ASSIGN_OR_RETURN(const uint64_t id, stream::EmbeddedLog::ReadId(where, topic));
   if (id == 0) return std::vector<std::string>();
-  return std::vector<std::string>{"topic:" + std::to_string(id)};
+  return std::vector<std::string>{StrCat("topic:", id)};
 }
 
 Status LogStream::Prepare() const {

@@ -114,17 +114,24 @@ class StreamSpec {
     return Open();
   }
   // kFailedPrecondition: nothing is appended to such a source.
-  virtual Result<std::unique_ptr<stream::TopicWriter>> OpenWriter() const;
+  virtual Result<std::unique_ptr<stream::TopicWriter>> OpenWriter() const {
+    return Status(Code::kFailedPrecondition, Describe() + ": nothing is appended to it");
+  }
   // For writers that are no bots: makes the topic unless it exists, with `count` partitions; 0: as the job
   // would. kFailedPrecondition: the stream is no topic. kPermissionDenied: the user makes no topics.
   virtual Status Create(uint32_t /*count*/) const { return OpenWriter().status(); }
   // Null: dead letters are kept in the job's directory.
-  virtual Result<std::unique_ptr<stream::DeadLetterSink>> OpenDeadLetters() const;
+  virtual Result<std::unique_ptr<stream::DeadLetterSink>> OpenDeadLetters() const {
+    return std::unique_ptr<stream::DeadLetterSink>();
+  }
   // For the predictions of a publishing group, in the topic `to`, which is made if it does not exist. `job`:
   // its name. Only for sources with the trait.
   virtual Result<std::unique_ptr<stream::TopicTransactions>> OpenPredictions(const std::string& to,
-                                                                             const std::string& job,
-                                                                             uint32_t group) const;
+                                                                             const std::string& /*job*/,
+                                                                             uint32_t /*group*/) const {
+    return Status(Code::kFailedPrecondition,
+                  Describe() + ": its cluster takes no predictions for '" + to + "'");
+  }
 
  protected:
   std::optional<stream::BotsConfig> bots_;

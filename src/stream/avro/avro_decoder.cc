@@ -14,6 +14,7 @@
 
 #include "base/config/config.h"
 #include "base/exit_status.h"
+#include "base/text.h"
 #include "net/http_client/http_client.h"
 #include "stream/avro/schema_registry.h"
 
@@ -59,7 +60,7 @@ class HttpSchemaService final : public SchemaService {
       : url_(std::move(url)), client_(net::MakeHttpClient(options)) {}
 
   Result<std::string> Get(uint32_t id, Duration timeout) override {
-    const std::string url = url_ + "/schemas/ids/" + std::to_string(id);
+    const std::string url = StrCat(url_, "/schemas/ids/", id);
     LEAT_ASSIGN_OR_RETURN(
         const net::HttpClient::Reply reply,
         client_->Do({.url = url,
@@ -67,7 +68,7 @@ class HttpSchemaService final : public SchemaService {
                      .timeout = timeout,
                      .name = url}));
     if (reply.status == 200) return SchemaIn(AsText(reply.body)).With(url);
-    const std::string said = url + ": the registry answers " + std::to_string(reply.status);
+    const std::string said = StrCat(url, ": the registry answers ", reply.status);
     if (reply.status == 404) return Status(Code::kNotFound, said);
     const bool later = reply.status >= 500 || reply.status == 429;
     return Status(later ? Code::kUnavailable : Code::kPermissionDenied, said);
@@ -93,7 +94,7 @@ Result<AvroProgram> CompileText(const std::string& text, const Schema& schema, c
 std::string WriterName(const AvroSettings& avro, uint32_t id) {
   if (!avro.framed()) return avro.file;
   if (const auto file = avro.files.find(id); file != avro.files.end()) return file->second;
-  return avro.folder + "/" + std::to_string(id) + ".avsc";
+  return StrCat(avro.folder, "/", id, ".avsc");
 }
 
 class AvroDecoder final : public Decoder {
@@ -137,7 +138,7 @@ class AvroDecoder final : public Decoder {
       if (known != nullptr && known->program) [[likely]] {
         Take(*known->program, record.subspan(kFrameBytes), i, &sink, &why);
       } else {
-        sink.Refuse(i, "schema " + std::to_string(id) + ": " + (known ? known->unfit : ReasonOf(id)));
+        sink.Refuse(i, StrCat("schema ", id, ": ", known ? known->unfit : ReasonOf(id)));
       }
     }
   }
@@ -217,7 +218,7 @@ class AvroCompiler {
     Add({.op = Op::kEnd}, "");
     if (full_) {
       return Status(Code::kInvalidArgument,
-                    "needs more than " + std::to_string(AvroProgram::kMaxSteps) + " steps to read");
+                    StrCat("needs more than ", AvroProgram::kMaxSteps, " steps to read"));
     }
     for (const size_t i : wanted) {
       if (program_.found_[i] || (lenient_ && writers_[i]->has_default() && unfit_[i].empty())) continue;

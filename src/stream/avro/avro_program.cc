@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/text.h"
-#include "stream/decode/number.h"
 #include "stream/decode/text.h"
 
 namespace leat::stream {
@@ -136,7 +135,7 @@ class AvroRun {
     }
     if (p == end_) [[likely]]
       return true;
-    *why_ = "has " + std::to_string(end_ - p) + " bytes more than its Avro schema describes";
+    *why_ = StrCat("has ", end_ - p, " bytes more than its Avro schema describes");
     return false;
   }
 

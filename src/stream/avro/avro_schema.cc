@@ -1,4 +1,4 @@
-#include "stream/avro/avro_schema.h"
+#include "stream/avro/avro_program.h"
 
 #include <simdjson.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/config/config.h"
-#include "stream/decode/row_writer.h"
+#include "base/text.h"
 
 namespace leat::stream {
 namespace {
@@ -80,7 +80,7 @@ class Builder {
 
   Types Add(AvroType type) {
     if (schema_.types.size() >= AvroSchema::kMaxTypes)
-      return Bad("has more than " + std::to_string(AvroSchema::kMaxTypes) + " types");
+      return Bad(StrCat("has more than ", AvroSchema::kMaxTypes, " types"));
     schema_.types.push_back(std::move(type));
     return static_cast<uint32_t>(schema_.types.size() - 1);
   }
@@ -161,8 +161,7 @@ class Builder {
   }
 
   static Status AddName(std::string_view name, const char* what, const std::string& of, AvroType* type) {
-    if (type->names.size() >= kMaxNames)
-      return Bad(of + " has more than " + std::to_string(kMaxNames) + " " + what + "s");
+    if (type->names.size() >= kMaxNames) return Bad(StrCat(of, " has more than ", kMaxNames, " ", what, "s"));
     type->names.emplace_back(name);
     return {};
   }
@@ -196,7 +195,7 @@ class Builder {
     AvroType& added = schema_.types[type];
     uint64_t size;
     if (object["size"].get(size) != simdjson::SUCCESS || size > kMaxFixed)
-      return Bad("the fixed " + Quoted(added.name) + " has no size from 0 to " + std::to_string(kMaxFixed));
+      return Bad(StrCat("the fixed ", Quoted(added.name), " has no size from 0 to ", kMaxFixed));
     added.bytes = size;
     ReadDecimal(object, &added);
     return type;
@@ -244,8 +243,7 @@ std::string AvroType::Describe() const {
 }
 
 Result<AvroSchema> AvroSchema::Parse(std::string_view json) {
-  if (json.size() > kMaxText)
-    return Bad("has " + std::to_string(json.size()) + " bytes; at most " + std::to_string(kMaxText));
+  if (json.size() > kMaxText) return Bad(StrCat("has ", json.size(), " bytes; at most ", kMaxText));
   dom::parser parser;
   dom::element root;
   if (const auto error = parser.parse(json.data(), json.size()).get(root))

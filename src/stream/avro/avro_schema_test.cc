@@ -1,4 +1,4 @@
-#include "stream/avro/avro_schema.h"
+#include "stream/avro/avro_program.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@
 
 #include "base/encoding/printable.h"
 #include "base/text.h"
-#include "stream/decode/text_hint.h"
+#include "stream/decode/decoder.h"
 #include "stream/file/file_reader.h"
 
 namespace leat::stream {
@@ -86,10 +86,7 @@ void PreferHeaders(const CsvSample& sample, CsvDialect dialect, std::vector<Deli
 CsvFit FitOf(const CsvSample& sample, CsvDialect dialect, const CsvKnown& known) {
   CsvFit fit;
   if (!known.delimiter) {
-    fit.found = FindDelimiters(sample, dialect);
-    // Where numbers have a comma, it divides them, too.
-    if (fit.found.size() > 1)
-      std::erase_if(fit.found, [&](const Delimiter& one) { return one.character == known.decimal; });
+    fit.found = FindDelimiters(sample, dialect, known.decimal);
     PreferHeaders(sample, dialect, &fit.found);
   }
   dialect.delimiter = known.delimiter     ? *known.delimiter
@@ -223,8 +220,7 @@ std::vector<std::string> MissingFrom(const Config& missing) {
   }
   for (size_t i = 0; i < missing.size(); ++i) add(missing[i]);
   if (texts.size() > kMaxMissing)
-    missing.Fail(std::to_string(texts.size()) + " texts for missing values; at most " +
-                 std::to_string(kMaxMissing));
+    missing.Fail(StrCat(texts.size(), " texts for missing values; at most ", kMaxMissing));
   return texts;
 }
 
@@ -301,8 +297,8 @@ std::string CommasForBlanks(const std::string& path) {
 }
 
 std::string NamesAreInLine(const std::string& path, size_t line) {
-  return "the names of the columns are in line " + std::to_string(line) +
-         "; remove the lines above: " + FromLine(path, line);
+  return StrCat("the names of the columns are in line ", line,
+                "; remove the lines above: ", FromLine(path, line));
 }
 
 std::string DelimiterName(char delimiter) {
@@ -335,7 +331,8 @@ std::vector<std::string_view> CsvSample::Records(const CsvDialect& dialect) cons
   return records;
 }
 
-std::vector<Delimiter> FindDelimiters(const CsvSample& sample, const CsvDialect& dialect) {
+std::vector<Delimiter> FindDelimiters(const CsvSample& sample, const CsvDialect& dialect,
+                                      std::optional<char> decimal) {
   std::vector<Delimiter> found;
   for (const std::string_view candidates : kCandidates) {
     for (const char candidate : candidates) {
@@ -345,6 +342,7 @@ std::vector<Delimiter> FindDelimiters(const CsvSample& sample, const CsvDialect&
     }
     if (!found.empty()) break;
   }
+  if (found.size() > 1) std::erase_if(found, [&](const auto& one) { return one.character == decimal; });
   return found;
 }
 
@@ -362,10 +360,8 @@ Result<Delimiter> ChooseDelimiter(const std::string& path, const CsvSample& samp
       return std::ranges::find(names, field.name) != names.end();
     });
   };
-  std::vector<Delimiter> found = FindDelimiters(sample, schema.dialect()), fitting;
-  // Where numbers have a comma, it divides them, too.
-  if (found.size() > 1)
-    std::erase_if(found, [&](const auto& one) { return one.character == schema.decimal; });
+  const auto found = FindDelimiters(sample, schema.dialect(), schema.decimal);
+  std::vector<Delimiter> fitting;
   std::ranges::copy_if(found, std::back_inserter(fitting), fits);
   if (fitting.size() == 1) return fitting.front();
   if (fitting.empty() && (found.empty() || fits(Delimiter{}))) return Delimiter{};

@@ -11,7 +11,7 @@
 
 #include "base/config/config.h"
 #include "base/status.h"
-#include "stream/csv/split.h"
+#include "stream/csv/csv.h"
 #include "stream/schema.h"
 
 namespace leat::stream {
@@ -63,7 +63,9 @@ class CsvSample {
 
 // Finds those of comma, semicolon, tab and bar that divide at least nine of ten records into the same number
 // of columns, two or more; if there are none, those of ^, ~, \x01 and \x1f. `dialect`: its quote and escape.
-std::vector<Delimiter> FindDelimiters(const CsvSample& sample, const CsvDialect& dialect = {});
+// Among several, the decimal point is none: it divides numbers, too.
+std::vector<Delimiter> FindDelimiters(const CsvSample& sample, const CsvDialect& dialect = {},
+                                      std::optional<char> decimal = {});
 
 // The delimiter of a CSV file that begins so, with the fields of the schema. Chooses, among those of
 // FindDelimiters, one for which the header (if `header`: the first record) has the schema's fields, or
@@ -97,15 +99,13 @@ struct CsvKnown {
 //               records then have the same number of columns; or nothing is, and there are escapes
 //   escape \    more records then have the same number of columns, or as many and it is before quotes
 //   decimal ,   more columns have such numbers than have a dot, or as many and the delimiter is another one.
-//   A
-//               comma or dot before three digits alone, as in 1,234, may be one of thousands, and does not
+//               A comma or dot before three digits alone, as in 1,234, may be one of thousands, and does not
 //               count
 // kInvalidArgument if several delimiters match equally, or if two characters that are known are the same;
 // kDataLoss if no record can be split. `name` is for the messages.
 Result<CsvGuess> DetectCsv(const std::string& name, const CsvSample& sample, const CsvKnown& known);
 
 // The settings of a schema that are for CSV alone.
-
 inline constexpr std::array kCsvSettings = {"delimiter", "quote", "escape", "decimal", "missing", "columns"};
 
 // Reads those that the section `schema:` has, after its fields. Throws std::invalid_argument, also if the

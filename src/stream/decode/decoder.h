@@ -1,14 +1,16 @@
-// Decodes the records of a stream into rows, by a schema.
+// Decodes the records of a stream into rows, by a schema, and suggests settings for others.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "base/config/config.h"
 #include "stream/schema.h"
 #include "stream/source.h"
 
@@ -69,8 +71,7 @@ class DeadLetterSink {
 // Throws std::invalid_argument if the schema cannot be decoded (a CSV field that is not among the columns).
 std::unique_ptr<Decoder> MakeDecoder(const Schema& schema);
 
-// The decoders of the formats (see schema.h), and of fields that are beside the bytes of a record.
-// MakeDecoder (decoder.h) puts them together.
+// The decoders of the formats, which MakeDecoder puts together with fields beside the bytes of a record.
 
 // CSV. Throws std::invalid_argument if a field is not among the schema's columns.
 std::unique_ptr<Decoder> MakeCsvDecoder(const Schema& schema);
@@ -90,19 +91,47 @@ std::unique_ptr<Decoder> MakeProtobufDecoder(const Schema& schema);
 // Little-endian arrays, and the bytes of idx.
 std::unique_ptr<Decoder> MakeTensorDecoder(const Schema& schema);
 
-// Adds the fields that come from a record's key, timestamp or headers (Field::from) to the rows of `bytes`,
-// which decodes all others. Batches must have schema.attributes() as `wanted`, maybe with others after them.
-// Labels that come later are DecodeLateLabels's.
-std::unique_ptr<Decoder> DecodeAttributes(const Schema& schema, std::unique_ptr<Decoder> bytes);
+// True for texts that mean a missing value: empty, "?", "NA", "null" and the like, in any case but for "na".
+// Blanks around them do not count.
+bool IsMissing(std::string_view text);
+// True for those, and for "*" and words such as "none" and "unknown", which can be categories: where numbers
+// are.
+bool IsMissingNumber(std::string_view text);
+// Whether the text is a whole number in groups of three digits, such as 1.234.567, whose first digit is not
+// 0.
+bool InThousands(std::string_view text, std::string_view separator);
+// A YAML scalar that is parsed as this text.
+std::string YamlText(std::string_view text);
 
-// Adds labels that come later, in records of their own that were joined with the events (join/join_source.h),
-// to the rows of `events`, which decodes all others. Batches are as for DecodeAttributes. An event whose
-// label does not match is a dead letter, with a reason that begins "label at offset 17: ". An event without a
-// label is counted as unjoined. Throws as Schema::LateLabels.
-std::unique_ptr<Decoder> DecodeLateLabels(const Schema& schema, std::unique_ptr<Decoder> events);
+// Collects the texts in dead letters, for fields that are declared as numbers. Bounded memory; not
+// thread-safe.
+class TextHint {
+ public:
+  static constexpr size_t kMaxFields = 64;
+  // Number of values listed in the hint; further ones are indicated.
+  static constexpr size_t kMaxValues = 6;
 
-// Reads the settings of a field of the format tensor: dtype, shape and width of a field whose type and role
-// are known.
-void ReadTensor(const Config& config, Field* field);
+  // `csv`: numbers may have a decimal comma.
+  explicit TextHint(bool csv = false) : csv_(csv) {}
+  void See(const DecodedRows::DeadLetter& letter);
+  // Adds the number of records that fit the schema.
+  void SeeFitting(uint64_t records) { fitting_ += records; }
+  // A hint for the field with the most such letters: "; `type: category, values: [no, yes]` would read
+  // 'churned'". Empty if there is no text except missing values, if numbers fit in many records, or if there
+  // are many texts that hardly repeat. For numbers with a comma, the setting that reads them, unless it may
+  // separate thousands.
+  std::string Describe() const;
+
+ private:
+  struct Texts {
+    uint64_t count = 0;
+    uint64_t repeats = 0;  // beyond `values`
+    bool more = false;
+    std::set<std::string> values;
+  };
+  const bool csv_;
+  uint64_t fitting_ = 0;
+  std::map<std::string, Texts, std::less<>> fields_;
+};
 
 }  // namespace leat::stream

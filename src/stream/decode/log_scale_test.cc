@@ -1,4 +1,4 @@
-#include "stream/decode/log_scale.h"
+#include "stream/decode/row_writer.h"
 
 #include <gtest/gtest.h>
 

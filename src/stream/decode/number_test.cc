@@ -1,4 +1,4 @@
-#include "stream/decode/number.h"
+#include "stream/decode/text.h"
 
 #include <gtest/gtest.h>
 

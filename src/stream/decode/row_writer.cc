@@ -6,7 +6,6 @@
 
 #include "base/multiversion.h"
 #include "base/rng.h"
-#include "stream/decode/number.h"
 
 namespace leat::stream {
 namespace {
@@ -34,10 +33,6 @@ LEAT_MULTIVERSION void ScaleBytes(const uint8_t* bytes, size_t size, float scale
 
 bool IsWholeBelow(double x, uint32_t limit) {
   return x >= 0 && x < limit && x == static_cast<double>(static_cast<int64_t>(x));
-}
-
-std::string NumberSpelling(double x) {
-  return Formatted("%.9g", x);
 }
 
 }  // namespace
@@ -298,7 +293,7 @@ size_t FieldWriter::WriteCharacters(const uint8_t* characters, const Row& row) c
 }
 
 std::string FieldWriter::Reason(double x) const {
-  return std::isnan(x) ? name_ + ": is not a number" : ReasonOfNumber(x, NumberSpelling(x));
+  return std::isnan(x) ? name_ + ": is not a number" : ReasonOfNumber(x, Formatted("%.9g", x));
 }
 
 std::string FieldWriter::ReasonOfTooLarge(std::string_view number) const {
@@ -310,7 +305,7 @@ std::string FieldWriter::ReasonOfNumber(double x, const std::string& spelling) c
   const std::string text = name_ + ": " + spelling;
   if (log_ && x < 0) return text + " is below 0, which log does not take";
   if (kind_ == Kind::kClass || kind_ == Kind::kId || kind_ == Kind::kIds)
-    return text + " is not a whole number from 0 to " + std::to_string(count_ - 1);
+    return StrCat(text, " is not a whole number from 0 to ", count_ - 1);
   return text + " is too large";
 }
 
@@ -329,7 +324,7 @@ Misfit FieldWriter::Reason(std::string_view text) const {
 }
 
 std::string FieldWriter::ReasonOfLength(size_t items) const {
-  return name_ + ": has " + std::to_string(items) + " " + items_ + ", more than " + std::to_string(length_);
+  return StrCat(name_, ": has ", items, " ", items_, ", more than ", length_);
 }
 
 std::vector<std::unique_ptr<const FieldWriter>> MakeWriters(const Schema& schema) {
@@ -370,8 +365,7 @@ const std::string* RowSink::LostReason(size_t record) const {
 }
 
 Misfit RowSink::TooLarge(size_t record) const {
-  return "has " + std::to_string(batch_[record].size()) + " bytes, more than max_record_bytes " +
-         std::to_string(max_bytes_);
+  return StrCat("has ", batch_[record].size(), " bytes, more than max_record_bytes ", max_bytes_);
 }
 
 void RowSink::Restart() {
@@ -388,7 +382,7 @@ void RowSink::Refuse(size_t record, Misfit why) {
 
 std::string ReasonOfFrame(ByteView record) {
   const std::string wanted = "; a record begins with a byte 0 and the 4 bytes of a schema's id";
-  if (record.size() < kFrameBytes) return "has " + std::to_string(record.size()) + " bytes" + wanted;
+  if (record.size() < kFrameBytes) return StrCat("has ", record.size(), " bytes", wanted);
   return Formatted("begins with the byte 0x%02x", static_cast<unsigned>(record[0])) + wanted;
 }
 

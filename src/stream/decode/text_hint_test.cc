@@ -1,4 +1,3 @@
-#include "stream/decode/text_hint.h"
 #include "stream/decode/decoder.h"
 
 #include <gmock/gmock.h>

@@ -178,8 +178,7 @@ class FileReader::File {
   }
 
   Status Damaged(const std::string& why) const {
-    return {Code::kDataLoss,
-            "cannot be unpacked: " + why + " (gzip, byte " + std::to_string(at_ - next_.size()) + ")"};
+    return {Code::kDataLoss, StrCat("cannot be unpacked: ", why, " (gzip, byte ", at_ - next_.size(), ")")};
   }
 
   const Descriptor fd_;
@@ -218,8 +217,8 @@ Result<std::unique_ptr<FileReader>> FileReader::Open(const std::string& path, co
       return Status(Code::kInvalidArgument, path + ": " + WhyNoEncoding(options.encoding));
     reader->converter_ = std::make_unique<Converter>(opened);
     if (!reader->converter_->Add(raw, &reader->pending_)) {
-      return Status(Code::kDataLoss, path + ": byte " + std::to_string(reader->converter_->read()) +
-                                         " is not text of the encoding " + options.encoding);
+      return Status(Code::kDataLoss, StrCat(path, ": byte ", reader->converter_->read(),
+                                            " is not text of the encoding ", options.encoding));
     }
   } else {
     reader->pending_ = std::move(raw);
@@ -243,7 +242,7 @@ Result<bool> FileReader::Convert() {
   const bool good = size > 0 ? converter_->Add(raw, &pending_) : converter_->complete();
   if (!good) {
     return Status(Code::kDataLoss,
-                  path_ + ": byte " + std::to_string(converter_->read()) + " is not text of its encoding");
+                  StrCat(path_, ": byte ", converter_->read(), " is not text of its encoding"));
   }
   return size > 0;
 }
@@ -296,9 +295,8 @@ Result<bool> LineReader::Fill() {
   }
   if (end_ > kMaxLine) {
     const bool quoted = csv_ && std::string_view(buffer_).substr(0, end_).find('\n') < end_;
-    return Status(Code::kDataLoss, path_ + ":" + std::to_string(next_line_) + ": has more than " +
-                                       std::to_string(kMaxLine) + " bytes; " +
-                                       (quoted ? "is a quote not closed?" : "is this a file of lines?"));
+    return Status(Code::kDataLoss, StrCat(path_, ":", next_line_, ": has more than ", kMaxLine, " bytes; ",
+                                          quoted ? "is a quote not closed?" : "is this a file of lines?"));
   }
   if (buffer_.size() < end_ + kLinesBlock + kPadding)
     buffer_.resize(std::max(2 * end_, end_ + kLinesBlock) + kPadding);
@@ -312,15 +310,10 @@ Result<bool> LineReader::Next(std::string_view* record) {
   size_t looked = 0;  // bytes without a line end
   for (;;) {
     const std::string_view rest(buffer_.data() + begin_, end_ - begin_);
-    if (!ended_ && rest.find('\n', looked) == rest.npos) {
-      looked = rest.size();
-      LEAT_ASSIGN_OR_RETURN(const bool more, Fill());
-      ended_ = !more;
-      continue;
-    }
-    if (rest.empty()) return false;
-    const CsvRecord first = FirstCsvRecord(rest, dialect);
-    if (!ended_ && (first.open || first.end == rest.size())) {
+    const bool line = ended_ || rest.find('\n', looked) != rest.npos;
+    if (line && rest.empty()) return false;
+    const CsvRecord first = line ? FirstCsvRecord(rest, dialect) : CsvRecord();
+    if (!ended_ && (!line || first.open || first.end == rest.size())) {
       looked = rest.size();  // its end is in what comes
       LEAT_ASSIGN_OR_RETURN(const bool more, Fill());
       ended_ = !more;

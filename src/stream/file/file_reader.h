@@ -9,7 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/status.h"
-#include "stream/csv/split.h"
+#include "stream/csv/csv.h"
 
 namespace leat::stream {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "stream/json/json_fields.h"
+#include "stream/json/json_text.h"
 
 namespace leat::stream {
 namespace {
@@ -354,7 +354,7 @@ std::string NewFile(const std::string& path, const std::string& extension) {
 }
 
 std::string FromLine(const std::string& path, size_t line) {
-  return "tail -n +" + std::to_string(line) + " " + ShellWord(path) + " > " + NewFile(path, ".csv");
+  return StrCat("tail -n +", line, " ", ShellWord(path), " > ", NewFile(path, ".csv"));
 }
 
 }  // namespace leat::stream

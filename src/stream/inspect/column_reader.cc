@@ -6,10 +6,9 @@
 
 #include "base/rng.h"
 #include "base/text.h"
-#include "stream/csv/split.h"
-#include "stream/decode/number.h"
+#include "stream/csv/csv.h"
+#include "stream/decode/decoder.h"
 #include "stream/decode/text.h"
-#include "stream/decode/text_hint.h"
 
 namespace leat::stream {
 namespace {
@@ -47,15 +46,11 @@ constexpr Spelling kTimeOfDay{"of dates or times", "write them as numbers, such 
 
 // Removes any of the parts from the text's ends, and blanks; true if there was one.
 bool Strip(std::initializer_list<std::string_view> parts, std::string_view* text) {
-  const auto trim = [text] {
-    while (text->starts_with(' ')) text->remove_prefix(1);
-    while (text->ends_with(' ')) text->remove_suffix(1);
-  };
   for (const std::string_view part : parts) {
     const bool before = text->starts_with(part), behind = !before && text->ends_with(part);
     if (before) text->remove_prefix(part.size());
     if (behind) text->remove_suffix(part.size());
-    trim();
+    *text = Trimmed(*text, " ");
     if (before || behind) return true;
   }
   return false;

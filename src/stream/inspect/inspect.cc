@@ -6,15 +6,15 @@
 #include <functional>
 #include <unordered_set>
 
-#include "stream/csv/split.h"
-#include "stream/decode/number.h"
+#include "base/text.h"
+#include "stream/csv/csv.h"
+#include "stream/decode/decoder.h"
 #include "stream/decode/row_writer.h"
 #include "stream/decode/text.h"
-#include "stream/decode/text_hint.h"
 #include "stream/file/file_reader.h"
 #include "stream/inspect/column_reader.h"
 #include "stream/inspect/peek.h"
-#include "stream/json/json_fields.h"
+#include "stream/json/json_text.h"
 
 namespace leat::stream {
 namespace {
@@ -58,8 +58,7 @@ class TopicRecords {
     }
   }
   std::string Where() const {
-    return name_ + " partition " + std::to_string(batch_.partition) + " offset " +
-           std::to_string(batch_.first_offset + next_ - 1);
+    return StrCat(name_, " partition ", batch_.partition, " offset ", batch_.first_offset + next_ - 1);
   }
 
  private:
@@ -78,8 +77,8 @@ static_assert(LineReader::kPadding >= RecordBatch::kPadding);
 struct Leaf {
   std::vector<std::string> keys;
   ondemand::json_type type;
-  std::string_view text =
-      {};  // the contents of a text, the spelling of a number; valid until the next object
+  // The contents of a text, the spelling of a number; valid until the next object.
+  std::string_view text = {};
   double number = 0;
 };
 
@@ -133,8 +132,8 @@ class Inspector {
     made_.escape = guess.dialect.escape;
     made_.decimal = guess.decimal;
     if (guess.columns > kMaxColumns) {
-      return Status(Code::kDataLoss, path_ + ": has " + std::to_string(guess.columns) + " columns; at most " +
-                                         std::to_string(kMaxColumns));
+      return Status(Code::kDataLoss,
+                    StrCat(path_, ": has ", guess.columns, " columns; at most ", kMaxColumns));
     }
     LEAT_RETURN_IF_ERROR(CheckDivided(sample, guess));
     const auto records = sample.Records(dialect_);
@@ -148,16 +147,16 @@ class Inspector {
     const size_t names = rows.front().size(), columns = made_.delimiter.columns;
     const bool one_less = names + 1 == columns && options_.header.value_or(!HasNumber(rows.front(), guess));
     if (one_less || (made_.header && names != columns)) {
-      return Status(Code::kDataLoss, path_ + ": the first line names " + std::to_string(names) +
-                                         " columns, the others have " + std::to_string(columns) +
-                                         (one_less ? "; the first may be row names, which R's write.table "
-                                                     "writes without row.names = FALSE"
-                                                   : ""));
+      return Status(Code::kDataLoss,
+                    StrCat(path_, ": the first line names ", names, " columns, the others have ", columns,
+                           one_less ? "; the first may be row names, which R's write.table "
+                                      "writes without row.names = FALSE"
+                                    : ""));
     }
     if (const std::string why = made_.header ? WhyNotText(records.front()) : ""; !why.empty())
       return Status(Code::kDataLoss, path_ + ": the header " + why);
     for (size_t c = 0; c < made_.delimiter.columns; ++c)
-      columns_.emplace_back(made_.header ? rows.front()[c] : "c" + std::to_string(c + 1), &budget_);
+      columns_.emplace_back(made_.header ? rows.front()[c] : StrCat("c", c + 1), &budget_);
     return Status();
   }
 
@@ -232,15 +231,11 @@ class Inspector {
                                [&](const std::string& text) { return IsCsvNumber(text, guess.decimal); });
   }
 
-  std::string Split(std::string_view record) { return SplitCsv(record, dialect_, &fields_, &scratch_); }
-
   Result<std::string> ReadRecord(std::string_view record) {
     if (std::string wrong = WhyNotText(record); !wrong.empty()) return wrong;
-    if (std::string wrong = Split(record); !wrong.empty()) return wrong;
-    if (fields_.size() != columns_.size()) {
-      return "has " + std::to_string(fields_.size()) + " columns instead of " +
-             std::to_string(columns_.size());
-    }
+    if (std::string wrong = SplitCsv(record, dialect_, &fields_, &scratch_); !wrong.empty()) return wrong;
+    if (fields_.size() != columns_.size())
+      return StrCat("has ", fields_.size(), " columns instead of ", columns_.size());
     if (made_.header && std::ranges::equal(fields_, columns_, {}, {}, &ColumnReader::name))
       return std::string("is the header again");
     for (size_t c = 0; c < fields_.size(); ++c) {
@@ -352,10 +347,8 @@ class Inspector {
   Result<ColumnReader*> ColumnOf(const std::vector<std::string>& keys) {
     auto at = places_.find(keys);
     if (at == places_.end()) {
-      if (columns_.size() == kMaxColumns) {
-        return Status(Code::kDataLoss,
-                      path_ + ": its objects have more than " + std::to_string(kMaxColumns) + " keys");
-      }
+      if (columns_.size() == kMaxColumns)
+        return Status(Code::kDataLoss, StrCat(path_, ": its objects have more than ", kMaxColumns, " keys"));
       at = places_.emplace(keys, columns_.size()).first;
       columns_.emplace_back(keys, &budget_);
       columns_.back().AddAbsent(made_.rows);
@@ -383,8 +376,8 @@ class Inspector {
   Result<Inspection> Finish() {
     if (made_.rows == 0 && made_.bad_rows == 0) return Status(Code::kDataLoss, path_ + ": has no records");
     if (10 * made_.bad_rows > made_.rows + made_.bad_rows) {
-      return Status(Code::kDataLoss, made_.first_bad + " (" + std::to_string(made_.bad_rows) + " of " +
-                                         std::to_string(made_.rows + made_.bad_rows) + " rows are such)");
+      return Status(Code::kDataLoss, StrCat(made_.first_bad, " (", made_.bad_rows, " of ",
+                                            made_.rows + made_.bad_rows, " rows are such)"));
     }
     TakeSigns();
     if (made_.format == Schema::Format::kCsv) TakeWords();
@@ -479,7 +472,7 @@ Result<Inspection> Inspect(const std::string& path, const InspectOptions& option
   LEAT_RETURN_IF_ERROR(inspector.Begin(CsvSample(std::move(text)), beginning));
   LEAT_ASSIGN_OR_RETURN(const auto reader, LineReader::Open(path, how, inspector.csv()));
   return inspector.Run({[&](std::string_view* record) { return reader->Next(record); },
-                        [&] { return path + ":" + std::to_string(reader->line()); }});
+                        [&] { return StrCat(path, ":", reader->line()); }});
 }
 
 Result<Inspection> Inspect(const std::string& name, Source& topic, const InspectOptions& given) {

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <fstream>
 
-#include "stream/csv/split.h"
+#include "stream/csv/csv.h"
 #include "stream/source.h"
 #include "stream/testing.h"
 

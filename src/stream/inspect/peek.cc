@@ -70,7 +70,7 @@ std::string ListText(std::span<const float> values) {
     return text;
   }
   const auto [least, most] = std::ranges::minmax(values);
-  return std::to_string(values.size()) + " numbers from " + PeekNumber(least) + " to " + PeekNumber(most);
+  return StrCat(values.size(), " numbers from ", PeekNumber(least), " to ", PeekNumber(most));
 }
 
 // The category whose feature is 1; values.size() for none of them.
@@ -82,7 +82,7 @@ void AppendFeatures(const Field& field, std::span<const float> values, std::vect
   if (field.type == Field::Type::kCategory) {
     const size_t hot = Hot(values);
     if (field.values.empty()) {
-      out->push_back({field.name, "bucket " + std::to_string(hot), hot});
+      out->push_back({field.name, StrCat("bucket ", hot), hot});
     } else if (hot < field.values.size()) {
       out->push_back({field.name, field.values[hot], field.values[hot]});
     } else {
@@ -180,18 +180,18 @@ Result<std::vector<PartitionRange>> PlanPeek(const std::vector<PartitionRange>& 
     if (!options.partition || range.partition == *options.partition) chosen.push_back(range);
   }
   if (chosen.empty()) {
-    return Status(Code::kNotFound, "there is no partition " + std::to_string(options.partition.value_or(0)) +
-                                       "; there are " + std::to_string(topic.size()));
+    return Status(Code::kNotFound, StrCat("there is no partition ", options.partition.value_or(0),
+                                          "; there are ", topic.size()));
   }
   if (options.offset) {
     const uint64_t from = *options.offset;
     if (std::ranges::none_of(chosen, [&](const auto& r) { return r.begin <= from && from < r.end; })) {
       std::string has;
       for (const auto& r : chosen) {
-        has += (has.empty() ? "partition " : ", partition ") + std::to_string(r.partition) + " has [" +
-               std::to_string(r.begin) + ", " + std::to_string(r.end) + ")";
+        has += StrCat(has.empty() ? "partition " : ", partition ", r.partition, " has [", r.begin, ", ",
+                      r.end, ")");
       }
-      return Status(Code::kNotFound, "there is no offset " + std::to_string(from) + ": " + has);
+      return Status(Code::kNotFound, StrCat("there is no offset ", from, ": ", has));
     }
     for (auto& r : chosen) r.begin = std::clamp(from, r.begin, r.end);
   }
@@ -330,7 +330,7 @@ void RecordPrinter::PrintText(const RecordBatch& batch, size_t record, const Dec
   *out += "partition " + partition + "  offset " + offset;
   if (const std::string key = KeyOf(batch, record); !key.empty()) *out += "  key " + key;
   if (const std::string time = TimeText(batch, record); !time.empty()) *out += "  " + time;
-  *out += "  " + std::to_string(bytes) + (bytes == 1 ? " byte\n" : " bytes\n");
+  *out += StrCat("  ", bytes, bytes == 1 ? " byte\n" : " bytes\n");
   *out += "  " + ShownRecord(batch[record], Left(2)) + "\n";
   if (!decoded.dead.empty()) {
     *out += "  dead letter: " + decoded.dead + "\n";

@@ -4,8 +4,8 @@
 #include <stdexcept>
 
 #include "base/text.h"
+#include "stream/decode/decoder.h"
 #include "stream/decode/row_writer.h"
-#include "stream/decode/text_hint.h"
 
 namespace leat::stream {
 namespace {
@@ -56,10 +56,14 @@ struct Proposal {
   }
 };
 
+// Whether so many are more than a share of all.
+bool Exceed(uint64_t count, double share, uint64_t all) {
+  return static_cast<double>(count) > share * static_cast<double>(all);
+}
+
 bool MostlyNumbers(const Column& column) {
   return column.numbers > 0 && !column.codes &&
-         static_cast<double>(column.values - column.numbers) <=
-             kOddShare * static_cast<double>(column.values);
+         !Exceed(column.values - column.numbers, kOddShare, column.values);
 }
 
 std::vector<std::string> ValuesOf(const Column& column) {
@@ -130,8 +134,7 @@ Proposal NumberProposal(const Column& column) {
 std::string NumbersRemark(const Column& column) {
   uint64_t spelled = 0;
   for (const auto& [spelling, found] : column.spelled) spelled += found.count;
-  if (spelled == 0 || static_cast<double>(column.values - column.numbers - spelled) >
-                          kOddShare * static_cast<double>(column.values)) {
+  if (spelled == 0 || Exceed(column.values - column.numbers - spelled, kOddShare, column.values)) {
     const bool mixed = !column.codes && column.distinct > kClasses && column.numbers < column.values &&
                        2 * column.numbers >= column.values;
     return mixed ? OddTexts(column) + " among " + Count(column.numbers) + " numbers; leave them empty" : "";
@@ -157,8 +160,8 @@ std::string AlikeRemark(const Column& column) {
 
 Proposal TextProposal(const Column& column, bool json) {
   Proposal proposal;
-  const bool nearly_unique = column.distinct > kListedInProposal &&
-                             static_cast<double>(column.distinct) > 0.8 * static_cast<double>(column.values);
+  const bool nearly_unique =
+      column.distinct > kListedInProposal && Exceed(column.distinct, 0.8, column.values);
   const std::string numbers = NumbersRemark(column);
   if (column.unique() || nearly_unique)
     return Ignored(numbers.empty() ? "nearly every text is another one: an id?" : numbers);
@@ -172,7 +175,7 @@ Proposal TextProposal(const Column& column, bool json) {
     uint64_t buckets = 64;
     while (buckets < 2 * column.distinct && buckets < 1024) buckets *= 2;
     proposal.kind = Proposal::Kind::kHashed;
-    proposal.settings = "type: category, buckets: " + std::to_string(buckets);
+    proposal.settings = StrCat("type: category, buckets: ", buckets);
     proposal.Remark(Count(column.distinct) + (column.all_distinct_known ? "" : " and more") +
                     " different values");
   }
@@ -198,14 +201,14 @@ std::string LostRecords(const Column& column) {
 
 Proposal FeatureProposal(const Column& column, bool json, uint64_t rows) {
   if (column.values == 0) return Ignored("has no values");
-  if (static_cast<double>(column.blocked) > kMissingShare * static_cast<double>(rows)) {
+  if (Exceed(column.blocked, kMissingShare, rows)) {
     return Ignored(Quoted(column.blocker) + " is no object in " + Count(column.blocked) +
                    " records: too many dead letters");
   }
   if (column.nested > 0) return Ignored("holds lists or objects");
-  if (const auto records = static_cast<double>(column.values + column.missing);
-      (json || MostlyNumbers(column)) && static_cast<double>(column.absent) > kAbsentShare * records)
-    return Ignored(Count(column.absent) + " of " + Count(column.values + column.missing) + " missing");
+  const uint64_t records = column.values + column.missing;
+  if ((json || MostlyNumbers(column)) && Exceed(column.absent, kAbsentShare, records))
+    return Ignored(Count(column.absent) + " of " + Count(records) + " missing");
   if (column.constant()) {
     const std::string value = column.texts.empty() ? "" : " " + Quoted(column.texts.begin()->first);
     return Ignored("constant:" + value + (column.missing > 0 ? " or missing" : ""));
@@ -228,12 +231,12 @@ Proposal LabelProposal(const Column& column, uint64_t rows) {
   Proposal proposal{.kind = Proposal::Kind::kNumber};
   uint64_t lost = column.missing + column.infinite + column.blocked;
   if (CountsClasses(column)) {
-    proposal.settings = "type: number, classes: " + std::to_string(column.distinct) + ", role: label";
+    proposal.settings = StrCat("type: number, classes: ", column.distinct, ", role: label");
   } else if (IsClass(column)) {
     const std::string numbers = NumbersRemark(column);
     if (!HasClasses(column) && !numbers.empty()) fail(numbers);
     if (column.texts.size() != column.distinct || column.distinct > Column::kMaxTexts)
-      fail("it has more than " + std::to_string(Column::kMaxTexts) + " different texts, or long ones");
+      fail(StrCat("it has more than ", Column::kMaxTexts, " different texts, or long ones"));
     proposal.kind = Proposal::Kind::kCategory;
     proposal.settings = "type: category, values: " + ListOf(ValuesOf(column)) + ", role: label";
     proposal.Remark(AlikeRemark(column));
@@ -246,7 +249,7 @@ Proposal LabelProposal(const Column& column, uint64_t rows) {
   }
   if (column.missing > 0) proposal.Remark(Count(column.missing) + " missing" + std::string(kDead));
   proposal.Remark(LostRecords(column));
-  if (static_cast<double>(lost) > kAllowedShare * static_cast<double>(rows))
+  if (Exceed(lost, kAllowedShare, rows))
     proposal.Remark("a job allows fewer dead letters (train: max_dead_letter_rate)");
   return proposal;
 }
@@ -322,7 +325,7 @@ void LimitLosses(std::vector<Proposal>* proposals, const Column* label, const st
   }
   std::ranges::sort(losing, std::greater<>(), [&](size_t c) { return (*proposals)[c].lost; });
   for (const size_t c : losing) {
-    if (static_cast<double>(lost) <= kMissingShare * static_cast<double>(rows)) return;
+    if (!Exceed(lost, kMissingShare, rows)) return;
     const Proposal losing_most = (*proposals)[c];
     lost -= losing_most.lost;
     std::string why;
@@ -427,15 +430,14 @@ std::string Head(const Inspection& inspection, const ProposeOptions& options) {
 // The label's requirements on the model.
 std::string ModelRemark(const Column& label) {
   if (!IsClass(label)) return "# model: a last layer of 1 unit, with the loss squared_error\n";
-  return "# model: a last layer of " + std::to_string(label.distinct) +
-         " units, with the loss softmax_cross_entropy\n";
+  return StrCat("# model: a last layer of ", label.distinct, " units, with the loss softmax_cross_entropy\n");
 }
 
 // Why a column cannot be a field, or empty.
 std::string WhyLeftOut(const std::string& name, size_t columns) {
   if (name.empty()) return "it has no name";
   if (columns > 1) return "another column has the same name";
-  if (name.size() > kMaxName) return "its name has more than " + std::to_string(kMaxName) + " bytes";
+  if (name.size() > kMaxName) return StrCat("its name has more than ", kMaxName, " bytes");
   return "";
 }
 
@@ -481,7 +483,7 @@ std::string Propose(const Inspection& inspection, const ProposeOptions& options)
   for (size_t c = 0; c < columns.size(); ++c) {
     const std::string& name = columns[c].name;
     if (const std::string why = WhyLeftOut(name, names[name]); !why.empty()) {
-      text += "    # column " + std::to_string(c + 1) + ", " + Quoted(name) + ", is left out: " + why + "\n";
+      text += StrCat("    # column ", c + 1, ", ", Quoted(name), ", is left out: ", why, "\n");
       continue;
     }
     text += FieldLine(columns[c], proposals[c]);

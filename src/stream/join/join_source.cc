@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "stream/inspect/peek.h"
-#include "stream/join/label_index.h"
-#include "stream/join/label_schedule.h"
+#include "stream/join/labels.h"
 
 namespace leat::stream {
 namespace {
@@ -127,9 +127,8 @@ class LabelReader {
     const uint64_t from = index->end(), to = from + std::min(end - from, fit);
     LEAT_RETURN_IF_ERROR(labels_->Read(partition, from, to, &batch_));
     if (batch_.size() != to - from)
-      return {Code::kInternal, "partition " + std::to_string(partition) + ": " +
-                                   std::to_string(batch_.size()) + " labels instead of " +
-                                   std::to_string(to - from)};
+      return {Code::kInternal,
+              StrCat("partition ", partition, ": ", batch_.size(), " labels instead of ", to - from)};
     label_bytes_ = batch_.offsets.back() / batch_.size() + kIndexBytes;
     index->Append(batch_, 0, 1);
     return {};
@@ -150,13 +149,9 @@ class MarkFinder {
   explicit MarkFinder(const JoinOptions& options) : options_(options) {}
 
   void Want(uint32_t partition, const LabelMark& last, uint64_t room) {
-    auto at = partitions_.find(partition);
-    if (at != partitions_.end() && at->second.reported != last) {
-      partitions_.erase(at);
-      at = partitions_.end();
-    }
-    if (at == partitions_.end()) at = partitions_.try_emplace(partition, options_, last).first;
-    at->second.room = room;
+    const auto at = partitions_.find(partition);
+    if (at != partitions_.end() && at->second.reported != last) partitions_.erase(at);
+    partitions_.try_emplace(partition, options_, last).first->second.room = room;
   }
   bool wanted() const { return !partitions_.empty(); }
 
@@ -279,10 +274,9 @@ class MarkFinder {
       times_ = std::move(first);
     }
     if (judged == 0) {
-      partition->waits = "the clock says " + ShownTime(clock) + ", but most of the last records of " + topic +
-                         " are later, such as offset " + std::to_string(begin) + " of partition " +
-                         std::to_string(id) + " at " + ShownTime(*times_.front()) +
-                         "; they wait until the clock comes near";
+      partition->waits = StrCat("the clock says ", ShownTime(clock), ", but most of the last records of ",
+                                topic, " are later, such as offset ", begin, " of partition ", id, " at ",
+                                ShownTime(*times_.front()), "; they wait until the clock comes near");
       partition->waits_until = now + 2 * kHoldTime;
       return false;
     }
@@ -296,8 +290,8 @@ class MarkFinder {
   Status ReadAllTimes(TimedSource* source, uint32_t id, uint64_t begin, uint64_t end) {
     LEAT_RETURN_IF_ERROR(source->ReadTimes(id, begin, end, &times_));
     if (times_.size() == end - begin) return {};
-    return {Code::kInternal, "partition " + std::to_string(id) + ": " + std::to_string(times_.size()) +
-                                 " times instead of " + std::to_string(end - begin)};
+    return {Code::kInternal,
+            StrCat("partition ", id, ": ", times_.size(), " times instead of ", end - begin)};
   }
 
   int64_t ClockMs() const { return options_.wall_ms ? options_.wall_ms() : UnixMs(); }
@@ -351,10 +345,8 @@ class JoinSource final : public Source {
     const std::vector<Attribute> wanted = out->wanted;
     if (std::ranges::none_of(wanted, [](const Attribute& a) { return a.kind == Kind::kLabel; }))
       return events_->Read(partition, begin, end, out);
-    if (out->labels_begin > out->labels_end) {
-      return {Code::kInvalidArgument,
-              "labels from " + std::to_string(out->labels_begin) + " to " + std::to_string(out->labels_end)};
-    }
+    if (out->labels_begin > out->labels_end)
+      return {Code::kInvalidArgument, StrCat("labels from ", out->labels_begin, " to ", out->labels_end)};
     std::erase_if(out->wanted, [](const Attribute& a) { return a.kind == Kind::kLabel; });
     const size_t key = Want(Kind::kKey, out), time = Want(Kind::kTimestamp, out);
     Status status = events_->Read(partition, begin, end, out);
@@ -461,10 +453,9 @@ Status CheckCopartitioned(TimedSource& events, const std::string& events_name, T
   LEAT_ASSIGN_OR_RETURN(const auto event_ranges, events.Ranges());
   LEAT_ASSIGN_OR_RETURN(const auto label_ranges, labels.Ranges());
   if (event_ranges.size() != label_ranges.size()) {
-    return {Code::kInvalidArgument, events_name + " has " + std::to_string(event_ranges.size()) +
-                                        " partitions and " + labels_name + " " +
-                                        std::to_string(label_ranges.size()) +
-                                        "; labels are joined within partitions of the same number"};
+    return {Code::kInvalidArgument,
+            StrCat(events_name, " has ", event_ranges.size(), " partitions and ", labels_name, " ",
+                   label_ranges.size(), "; labels are joined within partitions of the same number")};
   }
   Sample its_labels, its_events;
   const size_t count = std::min(kPartitions, event_ranges.size());
@@ -494,15 +485,14 @@ Status CheckCopartitioned(TimedSource& events, const std::string& events_name, T
     const auto& there = found->second;
     if (std::ranges::any_of(partitions, [&](uint32_t p) { return there.contains(p); })) continue;
     if (elsewhere++ == 0) {
-      example = "a key is in partition " + std::to_string(*there.begin()) +
-                " of the first and in partition " + std::to_string(*partitions.begin()) + " of the second";
+      example = StrCat("a key is in partition ", *there.begin(), " of the first and in partition ",
+                       *partitions.begin(), " of the second");
     }
   }
   if (elsewhere * kMostElsewhere <= common) return {};
-  return {Code::kInvalidArgument, events_name + " and " + labels_name +
-                                      " are not partitioned alike: " + example + ", and so are " +
-                                      std::to_string(elsewhere) + " of " + std::to_string(common) +
-                                      " keys; labels are joined within partitions of the same number"};
+  return {Code::kInvalidArgument,
+          StrCat(events_name, " and ", labels_name, " are not partitioned alike: ", example, ", and so are ",
+                 elsewhere, " of ", common, " keys; labels are joined within partitions of the same number")};
 }
 
 }  // namespace leat::stream

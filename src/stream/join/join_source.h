@@ -1,9 +1,9 @@
 // Events joined with labels that come later, on a topic of their own.
 //
-// Both topics are divided alike (copartitioned.h). The maker of cuts asks for marks, which say how far events
-// are ready and with which labels (label_schedule.h has the rule), and keeps them with the cuts. A read of a
-// cut then joins the same labels again, wherever and whenever it is repeated: the join has no other state.
-// Labels that were read are kept for the next read, up to a limit; they only save time.
+// Both topics are divided alike (CheckCopartitioned). The maker of cuts asks for marks, which say how far
+// events are ready and with which labels (LabelSchedule has the rule), and keeps them with the cuts. A read
+// of a cut then joins the same labels again, wherever and whenever it is repeated: the join has no other
+// state. Labels that were read are kept for the next read, up to a limit; they only save time.
 //
 // An event without a key, and one that finds no label, has none: the attribute kLabel is missing. Labels
 // without a key, and tombstones, are ignored.

@@ -1,4 +1,4 @@
-#include "stream/join/label_index.h"
+#include "stream/join/labels.h"
 
 #include <gtest/gtest.h>
 

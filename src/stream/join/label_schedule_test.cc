@@ -1,4 +1,4 @@
-#include "stream/join/label_schedule.h"
+#include "stream/join/labels.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,14 +6,99 @@
 #include <string_view>
 #include <utility>
 
-#include "stream/csv/split.h"
-#include "stream/decode/number.h"
+#include "stream/csv/csv.h"
 #include "stream/decode/row_writer.h"
 #include "stream/decode/text.h"
-#include "stream/json/json_fields.h"
+#include "stream/json/json_text.h"
 
 namespace leat::stream {
 namespace {
+
+// The fields of a schema as a tree of keys, and those found in the current record.
+//
+// Each key of a path has a place: a field (from 0 on), or an object with more keys (below kUnknown). Not
+// thread-safe.
+class JsonFields {
+ public:
+  static constexpr int kUnknown = -1;
+
+  // The schema must outlive it.
+  explicit JsonFields(const Schema& schema) : objects_(1) {
+    auto writers = MakeWriters(schema);
+    std::vector<const Field*> read;
+    for (size_t i = 0; i < writers.size(); ++i) {
+      if (!writers[i]) continue;
+      read.push_back(&schema.fields[i]);
+      fields_.push_back(std::move(writers[i]));
+    }
+    for (size_t i = 0; i < read.size(); ++i) {
+      const std::span keys(read[i]->path);
+      size_t object = 0;
+      for (size_t k = 0; k + 1 < keys.size(); ++k) {
+        const int next = kUnknown - static_cast<int>(objects_.size());
+        const auto [at, added] = objects_[object].places.emplace(keys[k], next);
+        object = ObjectAt(at->second);
+        if (added) objects_.push_back({.places = {}, .path = PathText(keys.first(k + 1))});
+      }
+      objects_[object].places.emplace(keys.back(), static_cast<int>(i));
+    }
+    seen_.resize(fields_.size() + objects_.size() - 1);
+  }
+
+  // The place of a key of an object (0: the record itself), or kUnknown.
+  int Find(size_t object, std::string_view key) const {
+    const auto& places = objects_[object].places;
+    const auto it = places.find(key);
+    return it == places.end() ? kUnknown : it->second;
+  }
+  size_t objects() const { return objects_.size(); }
+  static bool IsObject(int place) { return place < kUnknown; }
+  // The index of the object at a place.
+  static size_t ObjectAt(int place) { return static_cast<size_t>(kUnknown - place); }
+  const FieldWriter& operator[](int place) const { return *fields_[static_cast<size_t>(place)]; }
+  // The keys that lead to the place, as messages show them.
+  const std::string& PathOf(int place) const {
+    return IsObject(place) ? objects_[ObjectAt(place)].path : (*this)[place].name();
+  }
+
+  void BeginRecord() {
+    ++record_;
+    missing_ = seen_.size();
+  }
+  // False if the record has had the place before.
+  bool See(int place) { return place >= 0 ? SeeField(place) : SeeAt(fields_.size() + ObjectAt(place) - 1); }
+  bool SeeField(int place) { return SeeAt(static_cast<size_t>(place)); }
+  // Writes the default of each field that the record lacks; false if one has none.
+  bool FillMissing(const Row& row) const { return missing_ == 0 || FillDefaults(row) == nullptr; }
+  // The first field that is missing and has no default, or null.
+  const FieldWriter* FillDefaults(const Row& row) const {
+    for (size_t i = 0; i < fields_.size(); ++i) {
+      if (seen_[i] == record_) continue;
+      if (!fields_[i]->has_default()) return fields_[i].get();
+      fields_[i]->WriteDefault(row);
+    }
+    return nullptr;
+  }
+
+ private:
+  bool SeeAt(size_t i) {
+    uint64_t& seen = seen_[i];
+    if (seen == record_) return false;
+    seen = record_;
+    --missing_;
+    return true;
+  }
+  struct Object {
+    std::unordered_map<std::string_view, int> places;
+    std::string path;
+  };
+
+  std::vector<std::unique_ptr<const FieldWriter>> fields_;
+  std::vector<Object> objects_;
+  std::vector<uint64_t> seen_;  // number of the last record with each field, and with each object after them
+  uint64_t record_ = 0;
+  size_t missing_ = 0;
+};
 
 inline const char* SkipBlanks(const char* p) {
   if (static_cast<unsigned char>(*p) > ' ') return p;

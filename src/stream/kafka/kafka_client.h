@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "stream/source.h"
 
 namespace leat::stream {
@@ -43,7 +44,7 @@ struct KafkaOptions {
 
   // "Kafka topic 'payments'", "Kafka topic 'payments' partition 3"
   std::string Where() const { return "Kafka topic '" + topic + "'"; }
-  std::string Where(uint32_t partition) const { return Where() + " partition " + std::to_string(partition); }
+  std::string Where(uint32_t partition) const { return StrCat(Where(), " partition ", partition); }
 };
 
 // kInvalidArgument if a job may not set it, or librdkafka does not know it.

@@ -1,4 +1,4 @@
-#include "stream/kafka/kafka_outputs.h"
+#include "stream/kafka/kafka_topic.h"
 
 #include <algorithm>
 #include <array>
@@ -8,9 +8,8 @@
 #include <span>
 #include <string_view>
 #include <utility>
-#include <vector>
 
-#include "stream/kafka/kafka_source.h"
+#include "base/text.h"
 
 namespace leat::stream {
 namespace {
@@ -118,10 +117,9 @@ class KafkaProducer {
   // kUnavailable, with the number of records that have no report after this time.
   Status NoAnswer(Duration waited, const std::string& where) const {
     const std::string last = client_.LastError();
-    return {Code::kUnavailable, where + ": " + std::to_string(waiting_) +
-                                    " records are not acknowledged after " +
-                                    std::to_string(std::lround(Seconds(waited))) + " s" +
-                                    (last.empty() ? "" : " (" + last + ")")};
+    return {Code::kUnavailable,
+            StrCat(where, ": ", waiting_, " records are not acknowledged after ",
+                   std::lround(Seconds(waited)), " s", last.empty() ? "" : " (" + last + ")")};
   }
   Status Error(rd_kafka_resp_err_t error, const std::string& where) const {
     return client_.Error(error, where);
@@ -235,9 +233,8 @@ class KafkaWriter final : public TopicWriter {
     const auto error = producer_.Produce(
         {.value = record.value, .key = record.key, .partition = static_cast<int32_t>(partition)}, until);
     if (error != RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE) return producer_.Error(error, Where(partition));
-    return {Code::kInvalidArgument, Where(partition) + ": a record of " +
-                                        std::to_string(record.value.size()) +
-                                        " bytes is too large (message.max.bytes)"};
+    return {Code::kInvalidArgument, StrCat(Where(partition), ": a record of ", record.value.size(),
+                                           " bytes is too large (message.max.bytes)")};
   }
 
   void Take(const KafkaProducer::Report& report) {

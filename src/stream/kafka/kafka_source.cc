@@ -1,4 +1,4 @@
-#include "stream/kafka/kafka_source.h"
+#include "stream/kafka/kafka_topic.h"
 
 #include <algorithm>
 #include <array>
@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/text.h"
 
 namespace leat::stream {
 namespace {
@@ -81,12 +82,32 @@ class KafkaSource final : public TimedSource {
     return replicas;
   }
 
-  // The first record of each partition since then, or the partition's end.
-  Result<std::vector<uint64_t>> Since(int64_t since_ms) {
-    LEAT_ASSIGN_OR_RETURN(const uint32_t partitions, CountPartitions(options_.timeout));
-    std::vector<uint32_t> all(partitions);
-    std::iota(all.begin(), all.end(), 0u);
-    return Since(all, since_ms);
+  // The first record of each of these partitions since then, or the partition's end.
+  Result<std::vector<uint64_t>> Since(std::span<const uint32_t> partitions, int64_t since_ms) {
+    KafkaList found;
+    const Status asked = AskAgain({.unavailable = options_.timeout}, [&](Duration left) -> Status {
+      // Negative ones have other meanings.
+      found = MakeKafkaList(options_.topic, partitions, std::max<int64_t>(0, since_ms));
+      LEAT_RETURN_IF_ERROR(
+          client_.Error(rd_kafka_offsets_for_times(client_.get(), found.get(), Milliseconds(left)), Where()));
+      for (int i = 0; i < found->cnt; ++i) {
+        const auto id = static_cast<uint32_t>(found->elems[i].partition);
+        LEAT_RETURN_IF_ERROR(client_.Error(found->elems[i].err, Where(id)));
+      }
+      return {};
+    });
+    LEAT_RETURN_IF_ERROR(asked);
+    std::vector<uint64_t> offsets;
+    for (int i = 0; i < found->cnt; ++i) {
+      const rd_kafka_topic_partition_t& partition = found->elems[i];
+      if (partition.offset >= 0) {
+        offsets.push_back(static_cast<uint64_t>(partition.offset));
+      } else {
+        LEAT_ASSIGN_OR_RETURN(const PartitionRange range, Range(static_cast<uint32_t>(partition.partition)));
+        offsets.push_back(range.end);
+      }
+    }
+    return offsets;
   }
 
   Result<uint64_t> FirstSince(uint32_t partition, int64_t time_ms) override {
@@ -174,34 +195,6 @@ class KafkaSource final : public TimedSource {
     return status;
   }
 
-  // The first record of each of these partitions since then, or the partition's end.
-  Result<std::vector<uint64_t>> Since(std::span<const uint32_t> partitions, int64_t since_ms) {
-    KafkaList found;
-    const Status asked = AskAgain({.unavailable = options_.timeout}, [&](Duration left) -> Status {
-      // Negative ones have other meanings.
-      found = MakeKafkaList(options_.topic, partitions, std::max<int64_t>(0, since_ms));
-      LEAT_RETURN_IF_ERROR(
-          client_.Error(rd_kafka_offsets_for_times(client_.get(), found.get(), Milliseconds(left)), Where()));
-      for (int i = 0; i < found->cnt; ++i) {
-        const auto id = static_cast<uint32_t>(found->elems[i].partition);
-        LEAT_RETURN_IF_ERROR(client_.Error(found->elems[i].err, Where(id)));
-      }
-      return {};
-    });
-    LEAT_RETURN_IF_ERROR(asked);
-    std::vector<uint64_t> offsets;
-    for (int i = 0; i < found->cnt; ++i) {
-      const rd_kafka_topic_partition_t& partition = found->elems[i];
-      if (partition.offset >= 0) {
-        offsets.push_back(static_cast<uint64_t>(partition.offset));
-      } else {
-        LEAT_ASSIGN_OR_RETURN(const PartitionRange range, Range(static_cast<uint32_t>(partition.partition)));
-        offsets.push_back(range.end);
-      }
-    }
-    return offsets;
-  }
-
   // The cluster's current metadata of the topic, and of no other. kNotFound: there is no such topic.
   Result<KafkaPtr<const rd_kafka_metadata_t>> Metadata(Duration timeout) {
     const rd_kafka_metadata_t* got = nullptr;
@@ -282,7 +275,7 @@ class KafkaSource final : public TimedSource {
     auto range = Range(id, patience);
     if (range.status().code() == Code::kUnavailable) {
       silent_[leader] = {MonotonicClock().Now() + 2 * patience,
-                         "broker " + std::to_string(leader) + ", which leads it, does not answer"};
+                         StrCat("broker ", leader, ", which leads it, does not answer")};
     } else {
       silent_.erase(leader);
     }
@@ -323,8 +316,8 @@ class KafkaSource final : public TimedSource {
   // may not know yet how far it goes.
   Result<PartitionRange> Note(uint32_t id, int64_t low, int64_t high) {
     if (low < 0 || high < low) {
-      return Status(Code::kDataLoss, Where(id) + ": invalid offsets [" + std::to_string(low) + ", " +
-                                         std::to_string(high) + ") from the broker");
+      return Status(Code::kDataLoss,
+                    StrCat(Where(id), ": invalid offsets [", low, ", ", high, ") from the broker"));
     }
     Known& known = ranges_[id];
     auto end = static_cast<uint64_t>(high);
@@ -332,9 +325,9 @@ class KafkaSource final : public TimedSource {
       const Time now = MonotonicClock().Now();
       if (!known.shorter_since) known.shorter_since = now;
       if (now - *known.shorter_since > options_.timeout) {
-        return Status(Code::kDataLoss, Where(id) + " ends at offset " + std::to_string(end) + ", before at " +
-                                           std::to_string(known.range.end) +
-                                           ": the topic was deleted and made again, or records are lost");
+        return Status(Code::kDataLoss,
+                      StrCat(Where(id), " ends at offset ", end, ", before at ", known.range.end,
+                             ": the topic was deleted and made again, or records are lost"));
       }
       end = known.range.end;
     } else {
@@ -458,23 +451,22 @@ class KafkaSource final : public TimedSource {
       return {};
     }
     const std::string last = client_.LastError();
-    return {Code::kUnavailable, Where(id) + ": no record of [" + std::to_string(at->next) + ", " +
-                                    std::to_string(end) + ") came within " +
-                                    std::to_string(Milliseconds(options_.timeout) / 1000) + " s" +
-                                    (last.empty() ? "" : " (" + last + ")")};
+    return {Code::kUnavailable,
+            StrCat(Where(id), ": no record of [", at->next, ", ", end, ") came within ",
+                   Milliseconds(options_.timeout) / 1000, " s", last.empty() ? "" : " (" + last + ")")};
   }
 
   // A message that reports an error instead of a record.
   Status Check(uint32_t id, const rd_kafka_message_t& message, uint64_t begin, uint64_t end) {
     if (message.err == RD_KAFKA_RESP_ERR_NO_ERROR || message.err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
       if (message.offset >= 0) return {};
-      return {Code::kDataLoss, Where(id) + ": offset " + std::to_string(message.offset)};
+      return {Code::kDataLoss, StrCat(Where(id), ": offset ", message.offset)};
     }
     const Status error = client_.Error(message.err, Where(id));
     if (error.code() != Code::kNotFound) return error;
     LEAT_ASSIGN_OR_RETURN(const PartitionRange range, Range(id));
-    const std::string asked = "[" + std::to_string(begin) + ", " + std::to_string(end) + ")";
-    const std::string has = "[" + std::to_string(range.begin) + ", " + std::to_string(range.end) + ")";
+    const std::string asked = StrCat("[", begin, ", ", end, ")");
+    const std::string has = StrCat("[", range.begin, ", ", range.end, ")");
     if (begin < range.begin)
       return {Code::kNotFound, Where(id) + ": retention has removed some of " + asked + "; it has " + has};
     if (end > range.end)
@@ -563,7 +555,9 @@ Result<std::vector<std::vector<int32_t>>> FindKafkaReplicas(const KafkaOptions& 
 
 Result<std::vector<uint64_t>> FindKafkaOffsets(const KafkaOptions& options, int64_t since_ms) {
   LEAT_ASSIGN_OR_RETURN(const auto source, Open(options));
-  return source->Since(since_ms);
+  std::vector<uint32_t> all(source->known());
+  std::iota(all.begin(), all.end(), 0u);
+  return source->Since(all, since_ms);
 }
 
 }  // namespace leat::stream

@@ -1,5 +1,5 @@
 // Against the broker that librdkafka has for tests. It knows no transactions; a system test has a real one.
-#include "stream/kafka/kafka_source.h"
+#include "stream/kafka/kafka_topic.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "stream/kafka/kafka_outputs.h"
 #include "stream/kafka/testing.h"
 #include "stream/testing.h"
 

@@ -1,6 +1,6 @@
 // Tests with the broker that librdkafka has for them, whose consumers also see uncommitted records. A system
 // test has a real one.
-#include "stream/kafka/kafka_outputs.h"
+#include "stream/kafka/kafka_topic.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "stream/kafka/kafka_source.h"
 #include "stream/kafka/testing.h"
 #include "stream/testing.h"
 

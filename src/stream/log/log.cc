@@ -12,6 +12,7 @@
 #include <numeric>
 
 #include "base/files/descriptor.h"
+#include "base/text.h"
 #include "stream/log/log_layout.h"
 
 namespace leat::stream {
@@ -98,8 +99,7 @@ class EmbeddedLogSource final : public Source {
                         : Status(Code::kInvalidArgument, "no such range");
     if (!status.ok()) {
       out->offsets.assign(1, 0);
-      status =
-          status.With(Place(partition) + " offsets " + std::to_string(begin) + " to " + std::to_string(end));
+      status = status.With(StrCat(Place(partition), " offsets ", begin, " to ", end));
     }
     out->data.resize(out->offsets.back() + RecordBatch::kPadding);
     std::fill_n(out->data.end() - RecordBatch::kPadding, RecordBatch::kPadding, std::byte{0});
@@ -109,15 +109,15 @@ class EmbeddedLogSource final : public Source {
   Status Pin(const std::string& owner, uint32_t partition, uint64_t offset) override {
     if (partition >= partitions_.size() || offset > INT64_MAX) {
       return Status(Code::kInvalidArgument,
-                    Place(partition) + ": cannot pin offset " + std::to_string(offset) + ", out of range");
+                    StrCat(Place(partition), ": cannot pin offset ", offset, ", out of range"));
     }
     LogPartition& p = partitions_[partition];
     LEAT_RETURN_IF_ERROR(p.pin.Run(owner, offset).With(Place(partition)));
     // Read after the pin is in force: `begin` cannot pass it from now on.
     LEAT_ASSIGN_OR_RETURN(const PartitionRange range, RangeOf(partition));
     if (offset >= range.begin) return Status();
-    return Status(Code::kNotFound, Place(partition) + ": pinned at " + std::to_string(offset) +
-                                       ", but retention has taken all below " + std::to_string(range.begin));
+    return Status(Code::kNotFound, StrCat(Place(partition), ": pinned at ", offset,
+                                          ", but retention has taken all below ", range.begin));
   }
 
   Status Sync(uint32_t partition, uint64_t end) override {
@@ -126,9 +126,8 @@ class EmbeddedLogSource final : public Source {
     if (end <= p.synced) return Status();
     LEAT_ASSIGN_OR_RETURN(const PartitionRange range, RangeOf(partition));
     if (end > range.end) {
-      return Status(Code::kFailedPrecondition, Place(partition) + ": ends at " + std::to_string(range.end) +
-                                                   ", records before " + std::to_string(end) +
-                                                   " are to be synced");
+      return Status(Code::kFailedPrecondition, StrCat(Place(partition), ": ends at ", range.end,
+                                                      ", records before ", end, " are to be synced"));
     }
     LEAT_RETURN_IF_ERROR((p.sync_failed ? CopyWal(&p) : SyncWal(&p)).With(Place(partition)));
     p.synced = range.end;
@@ -211,9 +210,9 @@ class EmbeddedLogSource final : public Source {
     LogPartition& p = partitions_[partition];
     LEAT_ASSIGN_OR_RETURN(const PartitionRange range, ReadState(partition));
     if (begin < range.begin)
-      return Status(Code::kNotFound, "retention has taken all below " + std::to_string(range.begin));
+      return Status(Code::kNotFound, StrCat("retention has taken all below ", range.begin));
     if (end > range.end)
-      return Status(Code::kFailedPrecondition, "the partition ends at " + std::to_string(range.end));
+      return Status(Code::kFailedPrecondition, StrCat("the partition ends at ", range.end));
     p.chunks.Bind(1, begin);
     p.chunks.Bind(2, end);
     std::unique_ptr<sqlite3_blob, CloseBlob> blob;
@@ -224,14 +223,13 @@ class EmbeddedLogSource final : public Source {
       const bool joins = row && chunk.count > 0 && chunk.count <= int64_t{kChunkRecords} &&
                          chunk.bytes >= 0 && (at == begin ? chunk.base <= at : chunk.base == at) &&
                          at - chunk.base < static_cast<uint64_t>(chunk.count);
-      if (!joins)
-        return Status(Code::kDataLoss, "the chunk with offset " + std::to_string(at) + " is missing");
+      if (!joins) return Status(Code::kDataLoss, StrCat("the chunk with offset ", at, " is missing"));
       const uint64_t stop = std::min(end, chunk.base + static_cast<uint64_t>(chunk.count));
       const bool whole = at == chunk.base && stop == chunk.base + static_cast<uint64_t>(chunk.count);
       Status read = OpenBlob(p.db, chunk, &blob);
       if (read.ok())
         read = whole ? ReadWhole(p.db, chunk, blob.get(), out) : ReadIntoCache(p, chunk, blob.get());
-      read = read.With("chunk at offset " + std::to_string(chunk.base));
+      read = read.With(StrCat("chunk at offset ", chunk.base));
       if (options_.quarantine && read.code() == Code::kDataLoss) {
         blob.reset();  // a handle that has failed is of no use
         out->lost.push_back({at - begin, stop - begin, read.message()});
@@ -264,9 +262,8 @@ class EmbeddedLogSource final : public Source {
     }
     if (rc != SQLITE_OK) return db.Error();
     if (sqlite3_blob_bytes(blob->get()) != chunk.count * int64_t{sizeof(uint32_t)} + chunk.bytes) {
-      return Status(Code::kDataLoss, "holds " + std::to_string(sqlite3_blob_bytes(blob->get())) +
-                                         " bytes, not " + std::to_string(chunk.bytes) +
-                                         " and the lengths of " + std::to_string(chunk.count) + " records");
+      return Status(Code::kDataLoss, StrCat("holds ", sqlite3_blob_bytes(blob->get()), " bytes, not ",
+                                            chunk.bytes, " and the lengths of ", chunk.count, " records"));
     }
     return Status();
   }
@@ -332,8 +329,8 @@ Status MakePartition(const std::string& path, uint32_t partition, const TopicOpt
     LEAT_RETURN_IF_ERROR(insert.Run(partition, options.partitions, options.retention_bytes, retention_ms,
                                     options.take_unpinned));
   }
-  const std::string pragmas = "PRAGMA application_id = " + std::to_string(kLogApplicationId) +
-                              "; PRAGMA user_version = " + std::to_string(kLogVersion) + "; COMMIT;";
+  const std::string pragmas = StrCat("PRAGMA application_id = ", kLogApplicationId,
+                                     "; PRAGMA user_version = ", kLogVersion, "; COMMIT;");
   return db.Run(pragmas.c_str());
 }
 
@@ -347,9 +344,9 @@ Status MakeTopic(const std::string& path, const TopicOptions& options) {
 Status CheckOptions(const std::string& topic, const TopicOptions& options) {
   LEAT_RETURN_IF_ERROR(CheckTopicName(topic));
   if (options.partitions < 1 || options.partitions > EmbeddedLog::kMaxPartitions) {
-    return Status(Code::kInvalidArgument, "topic '" + topic + "': " + std::to_string(options.partitions) +
-                                              " partitions; must be between 1 and " +
-                                              std::to_string(EmbeddedLog::kMaxPartitions));
+    return Status(Code::kInvalidArgument,
+                  StrCat("topic '", topic, "': ", options.partitions, " partitions; must be between 1 and ",
+                         EmbeddedLog::kMaxPartitions));
   }
   if (options.retention_time < Duration{0} || options.retention_bytes > uint64_t{1} << 62)
     return Status(Code::kInvalidArgument, "topic '" + topic + "': retention out of range");
@@ -423,9 +420,9 @@ Status EmbeddedLog::Create(const std::string& directory, const std::string& topi
   LogTopic made;
   LEAT_RETURN_IF_ERROR(OpenPartitions(directory, topic, &made).status());
   if (made.partitions != options.partitions) {
-    return Status(Code::kFailedPrecondition, "topic '" + topic + "' in " + directory + " has " +
-                                                 std::to_string(made.partitions) + " partitions, not " +
-                                                 std::to_string(options.partitions));
+    return Status(Code::kFailedPrecondition,
+                  StrCat("topic '", topic, "' in ", directory, " has ", made.partitions, " partitions, not ",
+                         options.partitions));
   }
   return Status();
 }

@@ -66,8 +66,6 @@ class EmbeddedLog {
   static Result<std::vector<TopicInfo>> List(const std::string& directory);
 };
 
-// Appends to a topic of the embedded log (log.h).
-
 struct LogWriterOptions {
   // Appended records survive kill -9 of any process. If true, they also survive a power failure, at the cost
   // of one fsync per append. If false, a power failure may lose the last appends but never damages earlier

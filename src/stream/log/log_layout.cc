@@ -52,7 +52,7 @@ Status SqliteStatus(int rc, std::string_view message) {
   if (primary == SQLITE_BUSY || primary == SQLITE_LOCKED) text += ": another process holds the lock";
   const auto* const known = std::ranges::find(kCodes, primary, &std::pair<int, Code>::first);
   if (known != std::end(kCodes)) return {known->second, text};
-  return {Code::kInternal, text + " (sqlite " + std::to_string(rc) + ")"};
+  return {Code::kInternal, StrCat(text, " (sqlite ", rc, ")")};
 }
 
 Result<bool> Statement::Step() {
@@ -132,7 +132,7 @@ std::string PartitionPath(const std::string& topic_path, uint32_t partition) {
 }
 
 std::string PartitionName(const std::string& topic, uint32_t partition) {
-  return "topic '" + topic + "' partition " + std::to_string(partition);
+  return StrCat("topic '", topic, "' partition ", partition);
 }
 
 Result<Database> OpenPartition(const std::string& path, LogTopic* topic) {
@@ -142,7 +142,7 @@ Result<Database> OpenPartition(const std::string& path, LogTopic* topic) {
       LEAT_ASSIGN_OR_RETURN(Statement statement, db.Prepare(sql));
       LEAT_ASSIGN_OR_RETURN(const bool row, statement.Step());
       if (row && statement.Integer(0) == expected) return Status();
-      return Status(Code::kDataLoss, "not an embedded log of version " + std::to_string(kLogVersion));
+      return Status(Code::kDataLoss, StrCat("not an embedded log of version ", kLogVersion));
     };
     LEAT_RETURN_IF_ERROR(pragma("PRAGMA application_id", kLogApplicationId));
     LEAT_RETURN_IF_ERROR(pragma("PRAGMA user_version", kLogVersion));
@@ -181,10 +181,8 @@ Result<std::vector<Database>> OpenPartitions(const std::string& directory, const
     if (p == 0) *made = row;
     count = made->partitions;
     if (row.partition != p || row.partitions != count) {
-      return Status(Code::kDataLoss, PartitionPath(path, p) + " is partition " +
-                                         std::to_string(row.partition) + " of " +
-                                         std::to_string(row.partitions) + ", not " + std::to_string(p) +
-                                         " of " + std::to_string(count));
+      return Status(Code::kDataLoss, StrCat(PartitionPath(path, p), " is partition ", row.partition, " of ",
+                                            row.partitions, ", not ", p, " of ", count));
     }
     partitions.push_back(std::move(db));
   }
@@ -208,10 +206,10 @@ Status EnsureTopicId(Database& db) {
   std::random_device random;
   const uint64_t id = uint64_t{random()} << 32 | random() | 1;
   // If several processes do this at once, the first succeeds.
-  const std::string sql =
+  const std::string sql = StrCat(
       "BEGIN IMMEDIATE; CREATE TABLE IF NOT EXISTS identity(id INTEGER NOT NULL);"
-      "INSERT INTO identity SELECT " +
-      std::to_string(static_cast<int64_t>(id)) + " WHERE NOT EXISTS (SELECT 1 FROM identity); COMMIT;";
+      "INSERT INTO identity SELECT ",
+      static_cast<int64_t>(id), " WHERE NOT EXISTS (SELECT 1 FROM identity); COMMIT;");
   const Status made = db.Run(sql.c_str());
   if (!made.ok()) db.Rollback();
   return made;

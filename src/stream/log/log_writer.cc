@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "stream/log/log_layout.h"
 
 namespace leat::stream {
@@ -19,9 +20,8 @@ Status CheckDisk(const std::string& path, uint64_t appended, uint64_t least_free
   if (least_free == 0)
     least_free = std::min<uint64_t>(uint64_t{disk.f_blocks} * disk.f_frsize / 20, uint64_t{1} << 30);
   if (free >= appended && free - appended >= least_free) return Status();
-  return Status(Code::kResourceExhausted, path + ": the disk has " + std::to_string(free >> 20) +
-                                              " MiB free; " + std::to_string(least_free >> 20) +
-                                              " MiB must stay so");
+  return Status(Code::kResourceExhausted, StrCat(path, ": the disk has ", free >> 20, " MiB free; ",
+                                                 least_free >> 20, " MiB must stay so"));
 }
 
 struct WriterPartition {
@@ -79,8 +79,8 @@ Status CheckWal(WriterPartition* p, uint64_t max_bytes) {
     return Status();
   }
   return Status(Code::kUnavailable,
-                "the WAL has " + std::to_string(static_cast<uint64_t>(p->wal_frames) * kPageBytes >> 20) +
-                    " MiB, and a reader that has stopped keeps it from shrinking");
+                StrCat("the WAL has ", static_cast<uint64_t>(p->wal_frames) * kPageBytes >> 20,
+                       " MiB, and a reader that has stopped keeps it from shrinking"));
 }
 
 // The row of the table `state` when the transaction commits.
@@ -114,15 +114,14 @@ class EmbeddedLogWriter final : public LogWriter {
 
   Result<uint64_t> Append(uint32_t partition, std::span<const std::string_view> records) override {
     if (partition >= partitions_.size()) {
-      return Status(Code::kInvalidArgument, Place(partition) + " does not exist; the topic has " +
-                                                std::to_string(partitions_.size()) + " partitions");
+      return Status(Code::kInvalidArgument, StrCat(Place(partition), " does not exist; the topic has ",
+                                                   partitions_.size(), " partitions"));
     }
     uint64_t bytes = 0;
     for (std::string_view record : records) {
       if (record.size() > kMaxRecordBytes) {
-        return Status(Code::kInvalidArgument, Place(partition) + ": a record of " +
-                                                  std::to_string(record.size()) + " bytes; at most " +
-                                                  std::to_string(kMaxRecordBytes));
+        return Status(Code::kInvalidArgument, StrCat(Place(partition), ": a record of ", record.size(),
+                                                     " bytes; at most ", kMaxRecordBytes));
       }
       bytes += record.size();
     }

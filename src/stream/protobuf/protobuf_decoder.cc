@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/encoding/varint.h"
+#include "base/text.h"
 #include "stream/decode/row_writer.h"
 #include "stream/protobuf/message_table.h"
 
@@ -84,9 +85,7 @@ class Wire {
     if (why_ == nullptr) why_ = why;
     return false;
   }
-  Misfit Why() const {
-    return std::string("is not Protobuf: ") + why_ + " at byte " + std::to_string(at_ - begin_);
-  }
+  Misfit Why() const { return StrCat("is not Protobuf: ", why_, " at byte ", at_ - begin_); }
 
   bool Varint(uint64_t* out) {
     uint64_t value = 0;

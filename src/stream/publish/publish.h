@@ -12,7 +12,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "stream/csv/split.h"
+#include "stream/csv/csv.h"
 #include "stream/source.h"
 #include "stream/topic_writer.h"
 

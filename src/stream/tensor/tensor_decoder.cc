@@ -5,8 +5,8 @@
 #include <cstring>
 #include <utility>
 
-#include "base/fields/word.h"
 #include "base/multiversion.h"
+#include "base/text.h"
 #include "compute/tensor/convert.h"
 #include "stream/decode/row_writer.h"
 
@@ -59,10 +59,6 @@ constexpr ElementType kElementTypes[] = {{4, LoadNumber<float>},
                                          {8, LoadNumber<uint64_t>}};
 const ElementType& TypeOf(Element element) {
   return kElementTypes[static_cast<size_t>(element)];
-}
-
-bool IsReal(Element element) {
-  return element <= Element::kF16;
 }
 
 // Returns whether all results are finite. The exponents are joined, because a loop that ends early is not
@@ -149,8 +145,7 @@ class TensorDecoder final : public Decoder {
   };
 
   Misfit WriteRow(ByteView record, const Row& row) const {
-    if (record.size() != bytes_)
-      return "has " + std::to_string(record.size()) + " bytes instead of " + std::to_string(bytes_);
+    if (record.size() != bytes_) return StrCat("has ", record.size(), " bytes instead of ", bytes_);
     const std::byte* at = record.data();
     for (const Part& part : parts_) {
       if (part.writer && !WriteFast(part, at, row)) {
@@ -183,7 +178,7 @@ class TensorDecoder final : public Decoder {
       }
       const double x = type.load(at);
       if (part.writer->WriteNumber(x, place)) continue;
-      return part.writer->Reason(x) + (part.count > 1 ? ", element " + std::to_string(i) : "");
+      return part.writer->Reason(x) + (part.count > 1 ? StrCat(", element ", i) : "");
     }
     return {};
   }
@@ -193,36 +188,7 @@ class TensorDecoder final : public Decoder {
   size_t bytes_ = 0;
 };
 
-uint32_t WidthFrom(const Config& config) {
-  if (!config.Has("shape")) return static_cast<uint32_t>(config.Integer("width", 1, 1, Schema::kMaxFeatures));
-  const Config shape = config.At("shape");
-  if (config.Has("width")) shape.Fail("a field has a shape or a width");
-  if (!shape.IsList() || shape.size() == 0) shape.Fail("a shape is a list of sizes, such as [28, 28]");
-  int64_t width = 1;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    const int64_t size = shape[i].Integer();
-    if (size < 1 || size > Schema::kMaxFeatures / width)
-      shape.Fail("a shape has 1 to " + std::to_string(Schema::kMaxFeatures) + " elements");
-    width *= size;
-  }
-  return static_cast<uint32_t>(width);
-}
-
 }  // namespace
-
-void ReadTensor(const Config& config, Field* field) {
-  const Config dtype = config.At("dtype");
-  field->element = fields::FromWord<Element>(dtype, "dtype");
-  field->width = WidthFrom(config);
-  if (field->role == Role::kIgnore) return;
-  const bool single = field->role != Role::kFeature || field->type == Field::Type::kCategory;
-  if (single && field->width > 1) {
-    config.Fail("'" + field->name + "' has " + std::to_string(field->width) +
-                " elements; only features of type number or id have more than one");
-  }
-  if (field->type == Field::Type::kCategory && IsReal(field->element))
-    dtype.Fail("a category is a whole number; '" + field->name + "' is " + dtype.String());
-}
 
 std::unique_ptr<Decoder> MakeTensorDecoder(const Schema& schema) {
   return std::make_unique<TensorDecoder>(schema);

@@ -13,7 +13,7 @@
 #include "protocol/messages_control.h"
 #include "run/roles/input/split_loader.h"
 #include "stream/dead_letters.h"
-#include "stream/decode/text_hint.h"
+#include "stream/decode/decoder.h"
 
 namespace leat::roles {
 

@@ -1,4 +1,4 @@
-#include "stream/csv/split.h"
+#include "stream/csv/csv.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/rng.h"
-#include "stream/decode/number.h"
+#include "stream/decode/text.h"
 
 namespace leat::stream {
 namespace {

@@ -30,14 +30,21 @@ struct CsvRecord {
 // and the record ends with its line. Linear in the bytes up to where the last quote closes.
 CsvRecord FirstCsvRecord(std::string_view text, const CsvDialect& dialect);
 
+// Removes the carriage return at the record's end; false if nothing but blanks is left.
+bool TrimCsvRecord(const CsvDialect& dialect, std::string_view* record);
+
 // Calls each(record) for the records of a whole text: without line ends and blank lines. A line whose quote
 // is never closed is a record of its own. Linear: the end of a quote is searched at most once in each part of
 // the text, because any quote that could open later would have closed it.
 template <class Each>
-void ForCsvRecords(std::string_view text, const CsvDialect& dialect, const Each& each);
-
-// Removes the carriage return at the record's end; false if nothing but blanks is left.
-bool TrimCsvRecord(const CsvDialect& dialect, std::string_view* record);
+void ForCsvRecords(std::string_view text, const CsvDialect& dialect, const Each& each) {
+  while (!text.empty()) {
+    const CsvRecord first = FirstCsvRecord(text, dialect);
+    std::string_view record = text.substr(0, first.end);
+    if (TrimCsvRecord(dialect, &record)) each(record);
+    text.remove_prefix(first.next);
+  }
+}
 
 // Splits a record into fields. Ignores blanks around a field, but not a tab that is the delimiter; a quote
 // that is doubled in a quoted field is one quote. The views refer to `record` or, for fields that had to be
@@ -46,8 +53,8 @@ bool TrimCsvRecord(const CsvDialect& dialect, std::string_view* record);
 std::string SplitCsv(std::string_view record, const CsvDialect& dialect,
                      std::vector<std::string_view>* fields, std::string* scratch);
 
-// The number of readable bytes required after a field that is parsed as a number (number.h), and so after
-// `record` of SplitCsv.
+// The number of readable bytes required after a field that is parsed as a number, and so after `record`
+// of SplitCsv.
 inline constexpr size_t kCsvReadAhead = 16;
 // Parses a whole field as a number: JSON's syntax, also with a leading plus, or without digits before or
 // after the decimal point.
@@ -61,16 +68,6 @@ std::string_view TrimBlanks(std::string_view text);
 inline bool IsCsvNumber(std::string_view text, char decimal = '.') {
   double number;
   return CsvNumber(TrimBlanks(text), decimal, &number);
-}
-
-template <class Each>
-void ForCsvRecords(std::string_view text, const CsvDialect& dialect, const Each& each) {
-  while (!text.empty()) {
-    const CsvRecord first = FirstCsvRecord(text, dialect);
-    std::string_view record = text.substr(0, first.end);
-    if (TrimCsvRecord(dialect, &record)) each(record);
-    text.remove_prefix(first.next);
-  }
 }
 
 }  // namespace leat::stream
