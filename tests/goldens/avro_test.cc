@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "golden.h"
-#include "stream/schema.h"
+#include "stream/decode/decoder.h"
 
 namespace leat::goldens {
 namespace {

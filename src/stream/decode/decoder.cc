@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "base/config/config_text.h"
+#include "base/config/config.h"
 #include "base/text.h"
 #include "stream/csv/csv.h"
 #include "stream/decode/row_writer.h"
