@@ -11,7 +11,6 @@
 #include "net/loop.h"
 #include "net/rpc/scaler/scaler_server.h"
 #include "protocol/coordinator/coordinator.h"
-#include "protocol/scaling/activity.h"
 #include "protocol/scaling/autoscaler.h"
 #include "run/roles/autoscale/scale_hook.h"
 
