@@ -23,9 +23,10 @@
 #include "protocol/predictions/predictions.h"
 #include "protocol/records/recovered_state.h"
 #include "protocol/scaling/scale.h"
-#include "protocol/succession/restored_journal.h"
 
 namespace leat::protocol {
+
+struct RestoredJournal;
 
 struct SuccessionSettings {
   // The members in the journal may be alive and follow this coordinator, with all that they hold. False:
@@ -63,7 +64,6 @@ class Succession {
  private:
   void RestoreStream(const RestoredJournal& journal, bool has_checkpoint);
   void TakeOver(const RestoredJournal& journal);
-  void LeaveMembers(const RestoredJournal& journal);
 
   const SuccessionSettings& settings_;
   Concerns to_;

@@ -21,7 +21,7 @@
 #include "lab/sim/hosts/host_links.h"
 #include "lab/sim/workload.h"
 #include "protocol/server/server.h"
-#include "protocol/succession/promises.h"
+#include "protocol/succession/election.h"
 #include "protocol/worker/worker.h"
 
 namespace leat::sim {

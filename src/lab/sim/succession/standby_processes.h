@@ -10,8 +10,8 @@
 #include <optional>
 
 #include "lab/sim/members/role_process.h"
-#include "protocol/succession/candidate.h"
-#include "protocol/succession/followed_journal.h"
+#include "protocol/succession/election.h"
+#include "protocol/succession/replication.h"
 
 namespace leat::sim {
 

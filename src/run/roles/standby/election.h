@@ -14,7 +14,7 @@
 #include "base/status.h"
 #include "net/loop.h"
 #include "net/rpc/server.h"
-#include "protocol/succession/candidate.h"
+#include "protocol/succession/election.h"
 #include "run/roles/background_thread.h"
 #include "run/roles/start/coordinator_options.h"
 
