@@ -7,7 +7,6 @@
 #include "base/fields/fields.h"
 #include "base/status.h"
 #include "net/frames/handshake.h"
-#include "protocol/allreduce/peer_connections.h"
 #include "protocol/allreduce/reduction.h"
 
 namespace leat::collective {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "net/frames/frame.h"
-#include "protocol/allreduce/peer_connections.h"
+#include "protocol/allreduce/reduction.h"
 
 namespace leat::collective {
 

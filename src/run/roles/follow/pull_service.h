@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "protocol/allreduce/pull_answer.h"
+#include "protocol/allreduce/group_member.h"
 #include "protocol/parameters.h"
 #include "train/collective/port.h"
 
