@@ -11,7 +11,7 @@
 
 #include "net/rpc/client.h"
 #include "net/tls/tls_identity.h"
-#include "protocol/pool/messages.h"
+#include "protocol/pool/job_book.h"
 
 namespace leat::pool {
 
