@@ -3,7 +3,6 @@
 
 #include <utility>
 
-#include "protocol/leases/held/held_splits.h"
 #include "protocol/leases/held/run_order.h"
 #include "protocol/push/current_run.h"
 #include "protocol/push/exchanges.h"
