@@ -153,10 +153,6 @@ uint32_t RunSet::count() const {
   return n;
 }
 
-bool RunSet::empty() const {
-  return std::ranges::all_of(words(), [](uint64_t word) { return word == 0; });
-}
-
 RunSet& RunSet::operator|=(const RunSet& other) {
   LEAT_CHECK(size_ == other.size_);
   const auto mine = own_words();

@@ -160,7 +160,9 @@ class RunSet {
   void Add(uint32_t i);
   uint32_t count() const;
   bool full() const { return size_ <= 64 ? word_ == All(size_) : count() == size_; }
-  bool empty() const;
+  bool empty() const {
+    return std::ranges::all_of(words(), [](uint64_t word) { return word == 0; });
+  }
   RunSet& operator|=(const RunSet& other);
   RunSet& operator&=(const RunSet& other);
   RunSet Complement() const;

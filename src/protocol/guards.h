@@ -1,7 +1,7 @@
 // The checks that exactly-once delivery depends on, each in one function.
 //
-// Each has its own source file (guard_*.cc), so that lab/sim/mutants can link a program without one of them
-// and show that it then counts wrong. They cannot be disabled at run time.
+// Their symbols are weak, so that lab/sim/mutants can link a program without one of them and show that it
+// then counts wrong. They cannot be disabled at run time.
 #pragma once
 
 #include <cstddef>

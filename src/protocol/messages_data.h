@@ -30,7 +30,6 @@ struct SliceRef {
   SliceId slice;
   Incarnation incarnation;
   uint64_t version = 0;  // version of the values behind the gradient; staleness = version at apply − this
-  friend bool operator==(const SliceRef&, const SliceRef&) = default;
 };
 LEAT_FIELDS(SliceRef, (slice, Fixed), (incarnation, Fixed), (version, Fixed));
 
@@ -43,7 +42,6 @@ struct StepLane {
   uint32_t needed = 1;  // lanes that count: the first to arrive, if fewer than `width`
   // Check every step lane from a peer.
   bool valid() const { return width <= kMaxWidth && lane < width && needed >= 1 && needed <= width; }
-  friend bool operator==(const StepLane&, const StepLane&) = default;
 };
 LEAT_FIELDS(StepLane, (step), (lane), (width, AtMost(StepLane::kMaxWidth)), (needed));
 Status Check(const StepLane& step_lane);
@@ -88,7 +86,6 @@ struct PushHeader {
   // the values of exactly this version, for which servers keep the previous version.
   uint64_t version_wanted = 0;
   bool exact = false;
-  friend bool operator==(const PushHeader&, const PushHeader&) = default;
 };
 LEAT_FIELDS(PushHeader, (sequence), (worker), (generation), (disposition),
             (cut, UnlessPull{self.disposition}), (run), (events), (rate), (want_values), (step_lane),
@@ -127,7 +124,6 @@ struct SliceReply {
   bool values = false;  // the slice's f32 values are in the payload, in the order of `slices`
   Incarnation incarnation;
   uint64_t version = 0;  // updates applied to the slice by now
-  friend bool operator==(const SliceReply&, const SliceReply&) = default;
 };
 LEAT_FIELDS(SliceReply, (slice, Fixed), (outcome), (values), (incarnation, Fixed), (version, Fixed));
 
@@ -139,7 +135,6 @@ struct PushReply {
   // request's step. Empty until decided.
   std::vector<uint64_t> counted;
   std::vector<SliceReply> slices;
-  friend bool operator==(const PushReply&, const PushReply&) = default;
 };
 LEAT_FIELDS(PushReply, (sequence), (generation), (evicted),
             (counted, AtMost(StepLane::kMaxWidth / 64), Each(Fixed)), (slices, AtMost(1 << 20)));

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/check.h"
 #include "base/ids.h"
 #include "compute/tensor/buffer.h"
 #include "protocol/ledger.h"
@@ -22,8 +23,11 @@ struct Slice {
   uint64_t elements = 0;
   Buffer memory;  // values, then slot 0, slot 1, …: each `elements` f32
   Ledger ledger;
-  std::span<float> values() const;
-  std::span<float> slot(uint32_t i) const;
+  std::span<float> values() const { return {reinterpret_cast<float*>(memory.data()), elements}; }
+  std::span<float> slot(uint32_t i) const {
+    LEAT_CHECK(i < slots);
+    return {reinterpret_cast<float*>(memory.data()) + (i + 1) * elements, elements};
+  }
 };
 
 // Backup workers: the lanes that count in a step (PushRequest::counted).

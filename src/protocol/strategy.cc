@@ -143,22 +143,9 @@ StrategyConfig Defaults(StrategyKind kind, uint32_t workers) {
   StrategyConfig out;
   out.kind = kind;
   if (Has(kind, "lanes")) out.lanes = workers;
-  switch (kind) {
-    case StrategyKind::kAsync:
-    case StrategyKind::kSync:
-    case StrategyKind::kAllReduce:
-      break;
-    case StrategyKind::kSsp:
-      out.staleness = 3;
-      break;
-    case StrategyKind::kDownpour:
-      out.n_push = 4;
-      out.n_fetch = 4;
-      break;
-    case StrategyKind::kAveraging:
-      out.period = 8;
-      break;
-  }
+  if (kind == StrategyKind::kSsp) out.staleness = 3;
+  if (kind == StrategyKind::kDownpour) out.n_push = out.n_fetch = 4;
+  if (kind == StrategyKind::kAveraging) out.period = 8;
   return out;
 }
 

@@ -1,4 +1,4 @@
-#include "protocol/allreduce/bucket_plan.h"
+#include "protocol/allreduce/reduction.h"
 
 #include <gtest/gtest.h>
 

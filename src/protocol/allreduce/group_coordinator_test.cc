@@ -1,4 +1,4 @@
-#include "protocol/allreduce/group_coordinator.h"
+#include "protocol/allreduce/member_groups.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // The all-reduce group of a former coordinator.
-#include "protocol/allreduce/group_coordinator.h"
+#include "protocol/allreduce/member_groups.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -12,7 +12,7 @@
 
 #include "base/rng.h"
 #include "base/testing.h"
-#include "protocol/allreduce/group_coordinator.h"
+#include "protocol/allreduce/member_groups.h"
 
 namespace leat::protocol {
 namespace {

@@ -1,4 +1,3 @@
-#include "protocol/allreduce/peer_connections.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "protocol/allreduce/pull_answer.h"
+#include "protocol/allreduce/group_member.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,84 @@
 #include "protocol/checkpoints/checkpoints.h"
 
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "protocol/guards.h"
+#include "protocol/records/recovered_state.h"
 
 namespace leat::protocol {
+
+namespace {
+
+// Throws std::invalid_argument if it does not have each slice once, or is of another stream.
+void CheckManifest(const Manifest& manifest, size_t slices, size_t partitions) {
+  if (manifest.watermark.size() != partitions) {
+    throw std::invalid_argument("checkpoint " + std::to_string(manifest.id) + " has " +
+                                std::to_string(manifest.watermark.size()) + " partitions; the stream has " +
+                                std::to_string(partitions));
+  }
+  std::vector<int> copies(slices, 0);
+  for (const ManifestShard& shard : manifest.shards) {
+    for (const SliceIncarnation& incarnation : shard.slices) {
+      if (incarnation.slice.value >= slices || ++copies[incarnation.slice.value] > 1) {
+        throw std::invalid_argument("checkpoint " + std::to_string(manifest.id) + " has slice " +
+                                    ToString(incarnation.slice) +
+                                    " twice, or the job does not have it: " + shard.file);
+      }
+    }
+  }
+  const auto lacking = std::find(copies.begin(), copies.end(), 0);
+  if (lacking != copies.end()) {
+    throw std::invalid_argument("checkpoint " + std::to_string(manifest.id) + " lacks slice " +
+                                std::to_string(lacking - copies.begin()));
+  }
+}
+
+}  // namespace
+
+void KeptCheckpoints::Add(Manifest manifest) {
+  const uint64_t id = manifest.id;
+  newest_ = kept_[id] = std::move(manifest);
+  while (kept_.size() > std::max(keep_, 1u)) kept_.erase(kept_.begin());
+}
+
+uint64_t KeptCheckpoints::bytes() const {
+  uint64_t bytes = 0;
+  for (const ManifestShard& shard : newest_->shards) bytes += shard.bytes;
+  return bytes;
+}
+
+bool KeptCheckpoints::Suspect(const Status& why) {
+  if (!newest_) return false;
+  if (!suspicion_) {
+    suspicion_ = {newest_->id, {}};
+    const auto at = kept_.find(newest_->id);
+    std::optional<Manifest> before;
+    if (at != kept_.begin()) before = std::prev(at)->second;
+    outbox_.Request(VerifyCheckpoint{newest_->id, std::move(before)});
+  }
+  if (suspicion_->why.ok()) suspicion_->why = why;
+  return true;
+}
+
+KeptCheckpoints::Verdict KeptCheckpoints::OnVerified(uint64_t id, const Status& status, bool stopping) {
+  if (!suspicion_ || suspicion_->checkpoint != id) return {};
+  const Status why = std::exchange(suspicion_, std::nullopt)->why;
+  if (stopping) return {};
+  if (status.code() != Code::kDataLoss) {
+    // Whatever else it is, another checkpoint would not be read either.
+    return {.end = newest_->id == id ? why : Status()};
+  }
+  kept_.erase(id);
+  damage_ += PassedOver(status);
+  if (kept_.empty()) return {.end = Status(Code::kDataLoss, damage_ + "this run has made none")};
+  if (newest_->id != id) return {};  // a newer one has taken its place
+  newest_ = kept_.rbegin()->second;
+  return {.replaced = true};
+}
 
 Checkpoints::Checkpoints(const CheckpointSettings& settings, SliceTransfers* transfers,
                          SlicePlacement* placement, Leases* leases, MemberGroups* groups, Roster* roster,
@@ -23,10 +95,6 @@ Checkpoints::Checkpoints(const CheckpointSettings& settings, SliceTransfers* tra
       kept_(settings.keep_checkpoints, outbox) {}
 
 // ---- from the journal and the disk
-
-void Checkpoints::RestoreIds(uint64_t last) {
-  last_id_ = std::max(last_id_, last);
-}
 
 void Checkpoints::Restore(Manifest manifest) {
   CheckManifest(manifest, slices_.size(), leases_.cursors().size());
@@ -84,9 +152,10 @@ void Checkpoints::BeginSaving(Time now, bool stopping) {
   manifest.events = slices_.Events();
   pending_->incarnations = slices_.Incarnations();
   if (!job_.stepped()) return;
-  const uint64_t step = stopping && !job_.all_reduce() ? slices_.Version() : leases_.rounds().Untouched();
+  const uint64_t step =
+      stopping && !job_.all_reduce() ? slices_.Version() : leases_.rounds().sequence().Untouched();
   pending_->order.version = manifest.step = step;
-  leases_.rounds().Hold(step);
+  leases_.rounds().Suspend(Suspension::kCheckpoint, step);
   outbox_.ChangeView();
   pending_->generation = outbox_.RefreshView()->generation;
 }
@@ -159,7 +228,8 @@ void Checkpoints::Advance(Time now, bool may_begin, bool stopping) {
   }
   if (pending_->stage == Pending::Stage::kCommitting) return;
   if (job_.stepped() && saving()) {
-    if (leases_.rounds().held() && OrderKnown()) leases_.rounds().LiftHold(now);
+    if (leases_.rounds().suspended_from(Suspension::kCheckpoint) && OrderKnown())
+      leases_.rounds().Resume(now, Suspension::kCheckpoint);
     // The step to be saved may take any time to come.
     if (slices_.Version() < pending_->order.version) pending_->deadline = now + Timeout();
   }
@@ -217,7 +287,7 @@ const Manifest* Checkpoints::OnCommitted(Time now, uint64_t id, const Status& st
   leases_.DropBefore(oldest.watermark, oldest.step);
   if (job_.stepped()) {
     if (lost && !job_.all_reduce()) leases_.rounds().Rollback(durable.step);
-    leases_.rounds().LiftHold(now);
+    leases_.rounds().Resume(now, Suspension::kCheckpoint);
   }
   if (pending_->final) final_done_ = true;
   pending_.reset();
@@ -244,7 +314,7 @@ void Checkpoints::GiveUp(Time now, const Status& why) {
 void Checkpoints::Abandon(Time now) {
   outbox_.Request(RemoveCheckpoint{pending_->id});
   pending_.reset();
-  leases_.rounds().LiftHold(now);
+  leases_.rounds().Resume(now, Suspension::kCheckpoint);
 }
 
 void Checkpoints::AbandonUncommitted(Time now) {

@@ -15,6 +15,7 @@
 // Pure state, part of the coordinator. Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -23,11 +24,58 @@
 
 #include "protocol/allreduce/member_groups.h"
 #include "protocol/checkpoints/checkpoint_settings.h"
-#include "protocol/checkpoints/kept_checkpoints.h"
 #include "protocol/leases/leases.h"
+#include "protocol/outbox/outbox.h"
+#include "protocol/slices.h"
 #include "protocol/slices/slice_transfers.h"
 
 namespace leat::protocol {
+
+// The durable checkpoints that the coordinator keeps, and the verification of one that slices cannot be
+// restored from.
+//
+// Invariants:
+// - The newest checkpoint is the source that slices are restored from, until it is found damaged: then the
+//   one before it is.
+// - Every cut from the watermark of the oldest kept checkpoint on can be trained again.
+// - At most one checkpoint is being verified.
+class KeptCheckpoints {
+ public:
+  KeptCheckpoints(uint32_t keep, Outbox* outbox) : keep_(keep), outbox_(*outbox) {}
+
+  const std::optional<Manifest>& newest() const { return newest_; }
+  // May take the place of the newest one.
+  const Manifest& oldest() const { return kept_.begin()->second; }
+  // Adds one that is durable now, and forgets those that are too many.
+  void Add(Manifest manifest);
+  // Bytes of the newest one's shards.
+  uint64_t bytes() const;
+
+  // Slices cannot be restored, for this reason (ok: one of them, for the first time). Has the checkpoint that
+  // they are restored from verified; false if there is none.
+  bool Suspect(const Status& why);
+  bool suspects() const { return suspicion_.has_value(); }
+  struct Verdict {
+    Status end;             // why the job ends; ok: it does not
+    bool replaced = false;  // the checkpoint before it is the newest one now
+  };
+  // The verification has ended. `stopping`: the job ends anyway.
+  Verdict OnVerified(uint64_t id, const Status& status, bool stopping);
+
+ private:
+  // The checkpoint that is being verified, and why the job ends if it is not damaged.
+  struct Suspicion {
+    uint64_t checkpoint = 0;
+    Status why;
+  };
+
+  uint32_t keep_;
+  Outbox& outbox_;
+  std::optional<Manifest> newest_;
+  std::map<uint64_t, Manifest> kept_;  // by id, of this run; the last is `newest_`
+  std::optional<Suspicion> suspicion_;
+  std::string damage_;  // PassedOver of each checkpoint that was passed over
+};
 
 class Checkpoints {
  public:
@@ -40,7 +88,7 @@ class Checkpoints {
 
   // ---- from the journal and the disk
   // Ids up to this one are taken.
-  void RestoreIds(uint64_t last);
+  void RestoreIds(uint64_t last) { last_id_ = std::max(last_id_, last); }
   // Throws std::invalid_argument if the job cannot continue from it.
   void Restore(Manifest manifest);
 

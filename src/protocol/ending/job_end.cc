@@ -13,23 +13,23 @@ constexpr Duration kEndingWait = std::chrono::seconds(5);
 }  // namespace
 
 Duration JobEnd::MemberWait() const {
-  return std::max(roster_.settings().heartbeat_timeout, kEndingWait);
+  return std::max(to_.roster.settings().heartbeat_timeout, kEndingWait);
 }
 
 // ---- how far it is
 
 bool JobEnd::Finished() const {
-  return slices_.ready() && leases_.cursors().EndsAt(slices_.Watermarks()) &&
-         predictions_.Done(leases_.cursors().Positions());
+  return slices_.ready() && to_.leases.cursors().EndsAt(slices_.Watermarks()) &&
+         to_.predictions.Done(to_.leases.cursors().Positions());
 }
 
 bool JobEnd::IsSaved() const {
-  const std::optional<Manifest>& newest = checkpoints_.newest();
-  return newest && newest->watermark == leases_.cursors().Positions();
+  const std::optional<Manifest>& newest = to_.checkpoints.newest();
+  return newest && newest->watermark == to_.leases.cursors().Positions();
 }
 
 bool JobEnd::FinalCheckpointDone() const {
-  return stop_requested_ ? checkpoints_.final_done() || !slices_.placed() : IsSaved();
+  return stop_requested_ ? to_.checkpoints.final_done() || !slices_.placed() : IsSaved();
 }
 
 Status JobEnd::CheckNotBegun() const {
@@ -41,22 +41,22 @@ LeasesAllowed JobEnd::Allowed() const {
   return {.ending = stage_ == Stage::kDraining || stage_ == Stage::kFinalCheckpoint,
           // Nothing is leased any more but what only some of the slices have trained.
           .repairs = stop_requested_ && stage_ == Stage::kFinalCheckpoint &&
-                     (leases_.stepped() || !checkpoints_.pending()),
-          .paused = scale_.paused(),
-          .may_take_back = !begun() && !checkpoints_.pending()};
+                     (to_.leases.stepped() || !to_.checkpoints.pending()),
+          .paused = to_.scale.paused(),
+          .may_take_back = !begun() && !to_.checkpoints.pending()};
 }
 
 std::string JobEnd::WaitingFor() const {
-  if (stage_ != Stage::kFinalCheckpoint || checkpoints_.failure().ok()) return "";
-  return "the final checkpoint, which failed: " + checkpoints_.failure().message();
+  if (stage_ != Stage::kFinalCheckpoint || to_.checkpoints.failure().ok()) return "";
+  return "the final checkpoint, which failed: " + to_.checkpoints.failure().message();
 }
 
 // No worker holds a lease. In stepped strategies the slices have also reported since the last one ended.
 bool JobEnd::Drained() {
-  if (leases_.queue().leased() > 0) return false;
-  if (!leases_.stepped()) return true;
-  if (!drained_) drained_ = roster_.heartbeats();
-  return AllReportedSince(*drained_, roster_.heartbeats());
+  if (to_.leases.queue().leased() > 0) return false;
+  if (!to_.leases.stepped()) return true;
+  if (!drained_) drained_ = to_.roster.heartbeats();
+  return AllReportedSince(*drained_, to_.roster.heartbeats());
 }
 
 // All slices have trained the same. In a job that is stopped without a worker that sees to that, they stay as
@@ -66,12 +66,12 @@ bool JobEnd::SlicesAgree(Time now) {
     repairs_.reset();
     return false;
   }
-  if (leases_.stepped()) return slices_.Version() == slices_.HighestVersion();
-  const uint64_t runs = stop_requested_ ? leases_.splits().RunsSomeSlicesLack(slices_) : 0;
+  if (to_.leases.stepped()) return slices_.Version() == slices_.HighestVersion();
+  const uint64_t runs = stop_requested_ ? to_.leases.splits().RunsSomeSlicesLack(slices_) : 0;
   if (runs == 0) return true;
   const Time idle_deadline = now + MemberWait();
   if (!repairs_ || runs < repairs_->runs) repairs_ = {runs, now + CheckpointWait(), idle_deadline};
-  if (leases_.queue().leased() > 0) repairs_->idle_deadline = idle_deadline;
+  if (to_.leases.queue().leased() > 0) repairs_->idle_deadline = idle_deadline;
   return now >= std::min(repairs_->deadline, repairs_->idle_deadline);
 }
 
@@ -81,35 +81,35 @@ void JobEnd::OnStop(Time now, uint64_t call) {
   calls_.push_back(call);
   if (stage_ == Stage::kStoppingMembers) return StopMembers(now, outcome_);
   if (std::exchange(stop_requested_, true)) return;
-  leases_.AbandonLaneChange(now);
-  scale_.Continue(now);  // a job that is resumed trains
+  to_.leases.AbandonLaneChange(now);
+  to_.scale.Continue(now);  // a job that is resumed trains
   stage_ = Stage::kDraining;
   deadline_ = now + MemberWait();
   // Its step may never come. The final checkpoint replaces it, and answers its callers.
-  if (leases_.stepped()) checkpoints_.AbandonUncommitted(now);
-  checkpoints_.RetryAt(now);
+  if (to_.leases.stepped()) to_.checkpoints.AbandonUncommitted(now);
+  to_.checkpoints.RetryAt(now);
 }
 
 void JobEnd::OnDiscard(Time now, uint64_t call) {
   calls_.push_back(call);
-  scale_.Continue(now);
+  to_.scale.Continue(now);
   StopMembers(now, stage_ == Stage::kStoppingMembers ? outcome_ : Status());
 }
 
 void JobEnd::StopMembers(Time now, Status outcome) {
   // Nobody would finish it. A checkpoint whose manifest is being written is complete.
-  checkpoints_.AbandonUncommitted(now);
+  to_.checkpoints.AbandonUncommitted(now);
   stage_ = Stage::kStoppingMembers;
   deadline_ = now + MemberWait();
   outcome_ = std::move(outcome);
-  for (const uint64_t call : calls_) outbox_.Answer(call, AdminReply{outcome_});
+  for (const uint64_t call : calls_) to_.outbox.Answer(call, AdminReply{outcome_});
   calls_.clear();
 }
 
 void JobEnd::OnReplaced(const Status& why) {
   stage_ = Stage::kEnded;
-  outbox_.Discard();
-  outbox_.Request(JobEnded{why, false, {}});
+  to_.outbox.Discard();
+  to_.outbox.Request(JobEnded{why, false, {}});
 }
 
 void JobEnd::Advance(Time now) {
@@ -126,42 +126,42 @@ void JobEnd::Advance(Time now) {
     deadline_ = now + CheckpointWait();
   }
   if (stage_ == Stage::kFinalCheckpoint) AdvanceFinalCheckpoint(now);
-  if (stage_ == Stage::kStoppingMembers && (roster_.AllToldToStop() || now >= deadline_)) End(outcome_);
+  if (stage_ == Stage::kStoppingMembers && (to_.roster.AllToldToStop() || now >= deadline_)) End(outcome_);
 }
 
 // A worker that has not been heard of in time may still hold some.
 void JobEnd::EndLeases(Time now) {
-  if (leases_.stepped()) return;
-  for (const auto& [node, member] : roster_.members()) {
-    if (member.Is(Role::kWorker)) leases_.splits().Reclaim(now, node);
+  if (to_.leases.stepped()) return;
+  for (const auto& [node, member] : to_.roster.members()) {
+    if (member.Is(Role::kWorker)) to_.leases.splits().Reclaim(now, node);
   }
 }
 
 void JobEnd::AdvanceFinalCheckpoint(Time now) {
   // A job stopped in the middle of a step: all slices must complete the step that some have completed.
-  if (leases_.stepped() && !roster_.settings().all_reduce() && stop_requested_ && slices_.ready())
-    leases_.rounds().StopAt(now, slices_.HighestVersion());
+  if (to_.leases.stepped() && !to_.roster.settings().all_reduce() && stop_requested_ && slices_.ready())
+    to_.leases.rounds().StopAt(now, slices_.HighestVersion());
   const bool agree = SlicesAgree(now);
-  if (slices_.ready() && (agree || !leases_.stepped())) deadline_ = now + CheckpointWait();
+  if (slices_.ready() && (agree || !to_.leases.stepped())) deadline_ = now + CheckpointWait();
   if (FinalCheckpointDone()) {
     StopMembers(now, Status());
   } else if (now >= deadline_) {
     // A job that was to end does not go on by itself.
-    const std::optional<Manifest>& newest = checkpoints_.newest();
+    const std::optional<Manifest>& newest = to_.checkpoints.newest();
     StopMembers(now, Status(stop_requested_ ? Code::kFailedPrecondition : Code::kDeadlineExceeded,
                             "the final checkpoint could not be made; the newest one is " +
                                 (newest ? newest->directory : std::string("none"))));
-  } else if (agree && checkpoints_.MayStart(now)) {
-    checkpoints_.Start(now, true);
+  } else if (agree && to_.checkpoints.MayStart(now)) {
+    to_.checkpoints.Start(now, true);
   }
 }
 
 void JobEnd::End(Status status) {
   stage_ = Stage::kEnded;
   MembersLeft left;
-  for (const auto& [node, member] : roster_.members()) left.nodes.push_back(node);
-  checkpoints_.AnswerCalls(Status(Code::kAborted, "the job has ended"));
-  outbox_.Request(JobEnded{std::move(status), Finished() && IsSaved(), std::move(left)});
+  for (const auto& [node, member] : to_.roster.members()) left.nodes.push_back(node);
+  to_.checkpoints.AnswerCalls(Status(Code::kAborted, "the job has ended"));
+  to_.outbox.Request(JobEnded{std::move(status), Finished() && IsSaved(), std::move(left)});
 }
 
 }  // namespace leat::protocol

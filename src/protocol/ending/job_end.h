@@ -19,23 +19,13 @@
 #include <string>
 #include <vector>
 
-#include "protocol/checkpoints/checkpoints.h"
-#include "protocol/predictions/predictions.h"
-#include "protocol/scaling/scale.h"
+#include "protocol/succession/succession.h"
 
 namespace leat::protocol {
 
 class JobEnd {
  public:
-  JobEnd(Roster* roster, SliceMap* slices, Leases* leases, Checkpoints* checkpoints, Predictions* predictions,
-         Scale* scale, Outbox* outbox)
-      : roster_(*roster),
-        slices_(*slices),
-        leases_(*leases),
-        checkpoints_(*checkpoints),
-        predictions_(*predictions),
-        scale_(*scale),
-        outbox_(*outbox) {}
+  explicit JobEnd(const Concerns& concerns) : to_(concerns), slices_(concerns.placement.map()) {}
 
   // ---- how far it is
   bool begun() const { return stage_ != Stage::kNone; }
@@ -69,7 +59,7 @@ class JobEnd {
     Time idle_deadline{0};  // for a worker that trains some
   };
   Duration MemberWait() const;
-  Duration CheckpointWait() const { return 3 * checkpoints_.settings().checkpoint_timeout; }
+  Duration CheckpointWait() const { return 3 * to_.checkpoints.settings().checkpoint_timeout; }
   bool Drained();
   bool SlicesAgree(Time now);
   bool FinalCheckpointDone() const;
@@ -78,13 +68,8 @@ class JobEnd {
   void AdvanceFinalCheckpoint(Time now);
   void End(Status status);
 
-  Roster& roster_;
+  Concerns to_;
   SliceMap& slices_;
-  Leases& leases_;
-  Checkpoints& checkpoints_;
-  Predictions& predictions_;
-  Scale& scale_;
-  Outbox& outbox_;
   Stage stage_ = Stage::kNone;
   bool stop_requested_ = false;
   Status outcome_;

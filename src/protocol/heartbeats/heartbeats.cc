@@ -55,7 +55,10 @@ void Heartbeats::OnReady(Time now, const MemberState& worker) {
 
 void Heartbeats::Lease(Time now, MemberState* worker, const WorkerHeartbeat& heartbeat,
                        WorkerHeartbeatReply* reply) {
-  if (job_.stepped()) to_.leases.rounds().OnProgress(now, heartbeat.node, heartbeat.progress);
+  const WorkerProgress& progress = heartbeat.progress;
+  if (job_.stepped())
+    to_.leases.rounds().shares().OnProgress(now, heartbeat.node, progress.steps,
+                                            progress.wait_seconds + progress.input_wait_seconds);
   if (to_.roster.SetUnreachable(now, heartbeat.node, heartbeat.unreachable, to_.returning.awaited())) {
     // Nobody waits for a worker that is isolated.
     if (worker->isolated) to_.leases.queue().Reclaim(now, heartbeat.node);

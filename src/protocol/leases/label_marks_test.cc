@@ -1,4 +1,4 @@
-#include "protocol/leases/label_marks.h"
+#include "protocol/leases/partition_cursors.h"
 
 #include <gtest/gtest.h>
 

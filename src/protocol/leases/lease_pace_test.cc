@@ -1,4 +1,4 @@
-#include "protocol/leases/lease_pace.h"
+#include "protocol/leases/lease_book.h"
 
 #include <gmock/gmock.h>
 

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <stdexcept>
 #include <utility>
 
 namespace leat::protocol {
 
 namespace {
+
+// For workers to give rounds back, and for servers to report.
+constexpr Duration kLaneChangeWait = std::chrono::seconds(2);
 
 // The limit of leases per request.
 constexpr uint32_t kMaxLeases = 64;
@@ -21,6 +25,58 @@ LeaseLimits LimitsOf(const LeaseSettings& settings, const MemberSettings& job) {
 }
 
 }  // namespace
+
+void LaneChange::Advance(Time now, bool may_take_back) {
+  const bool late = change_ && now - change_->since >= kLaneChangeWait;
+  if (change_ && (!may_take_back || late || !rounds_.suspended_from(Suspension::kLaneChange))) Abandon(now);
+  if (change_) return AdvanceUnderWay(now);
+  if (auto set = rounds_.FollowWorkers(now, may_take_back)) outbox_.Journal(*set);
+  if (!rounds_.suspended_from(Suspension::kLaneChange)) return;
+  outbox_.ChangeView();
+  change_ = UnderWay{.since = now, .told = outbox_.RefreshView()->generation, .without = {}, .reported = {}};
+}
+
+void LaneChange::AdvanceUnderWay(Time now) {
+  if (!change_->without) {
+    if (!WorkersTold()) return;
+    change_->without = outbox_.RefreshView()->generation;
+  }
+  if (!change_->reported) {
+    if (!ServersKnow()) return;
+    change_->reported = roster_.heartbeats();
+  }
+  if (!AllReportedSince(*change_->reported, roster_.heartbeats())) return;
+  const uint64_t ahead = roster_.settings().strategy.ahead();
+  if (HighestVersion() + ahead >= *rounds_.suspended_from(Suspension::kLaneChange))
+    return Abandon(now);  // a step has begun
+  change_.reset();
+  outbox_.Journal(rounds_.Remake(now));
+}
+
+bool LaneChange::WorkersTold() const {
+  return std::ranges::all_of(roster_.members(), [&](const auto& entry) {
+    const MemberState& member = entry.second;
+    const bool trains = member.Is(Role::kWorker) && member.ready && !member.stands_by();
+    return !trains || member.generation >= change_->told;
+  });
+}
+
+bool LaneChange::ServersKnow() const {
+  return std::ranges::all_of(roster_.members(), [&](const auto& entry) {
+    return !entry.second.Is(Role::kServer) || entry.second.generation >= *change_->without;
+  });
+}
+
+uint64_t LaneChange::HighestVersion() const {
+  uint64_t highest = slices_.HighestVersion();
+  for (const auto& [server, version] : versions_) highest = std::max(highest, version);
+  return highest;
+}
+
+void LaneChange::Abandon(Time now) {
+  change_.reset();
+  rounds_.Resume(now, Suspension::kLaneChange);
+}
 
 Leases::Leases(const LeaseSettings& settings, Roster* roster, SliceMap* slices, Outbox* outbox)
     : settings_(settings),
@@ -74,7 +130,7 @@ void Leases::RaiseRate() {
 
 void Leases::Restore(RestoredWork work) {
   if (stepped()) {
-    rounds_.Restore(slices_.Watermarks(), slices_.Version(), std::move(work.cuts), std::move(work.rounds));
+    rounds_.Restore(slices_.Watermarks(), slices_.Version(), std::move(work.cuts), work.rounds);
   } else {
     splits_.Restore(slices_.Watermarks(), std::move(work.cuts));
   }
@@ -179,7 +235,8 @@ void Leases::ShareLanes() {
   for (const auto& [node, member] : roster_.members()) {
     if (member.ready && member.trains()) workers[member.member.index] = node;
   }
-  rounds_.SetWorkers(workers);
+  const auto by_rank = std::views::values(workers);
+  rounds_.shares().SetWorkers({by_rank.begin(), by_rank.end()});
 }
 
 // All-reduce: members know the rounds that they were told, and train them to their end.
@@ -208,9 +265,10 @@ LeaseRows Leases::rows() const {
   rows.leases = queue().leased();
   rows.regranted_leases = queue().regranted();
   rows.overdue_leases = queue().overdue();
-  if (stepped()) rows.lanes = rounds_.lanes();
-  rows.rounds = rounds_.made();
-  rows.late = rounds_.late();
+  const RoundSequence& rounds = rounds_.sequence();
+  if (stepped()) rows.lanes = rounds.lanes();
+  rows.rounds = rounds.made();
+  rows.late = rounds.late();
   if (settings_.late_labels) rows.unlabelled = cursors_.Unlabelled();
   return rows;
 }

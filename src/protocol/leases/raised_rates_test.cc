@@ -1,4 +1,3 @@
-#include "protocol/leases/raised_rates.h"
 
 #include <gtest/gtest.h>
 

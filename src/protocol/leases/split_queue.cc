@@ -25,10 +25,10 @@ void SplitQueue::Restore(const std::vector<Position>& watermark, std::vector<Cut
 void SplitQueue::Enter(const Cut& cut) {
   Split& split = splits_[cut.partition][cut.begin];
   split.cut = cut;
-  Free(&split);
+  Free(Time(0), &split);
 }
 
-void SplitQueue::Free(Split* split) {
+void SplitQueue::Free(Time, Split* split) {
   split->stage = Stage::kFree;
   split->released_at.clear();
   const Cut& cut = split->cut;
@@ -98,6 +98,7 @@ std::vector<Cut> SplitQueue::Open(const std::vector<Position>& watermark) const 
 }
 
 void SplitQueue::DropBefore(const std::vector<Position>& watermark) {
+  ForgetFinished();
   for (size_t p = 0; p < splits_.size(); ++p) {
     auto& splits = splits_[p];
     for (auto at = splits.begin(); at != splits.end() && at->second.cut.next() <= watermark[p];) {
@@ -107,8 +108,7 @@ void SplitQueue::DropBefore(const std::vector<Position>& watermark) {
         ++at;
         continue;
       }
-      if (split.stage == Stage::kFree) Unfree(split);
-      DropHolders(&split);
+      Finish(&split);
       at = splits.erase(at);
     }
   }
@@ -118,31 +118,16 @@ void SplitQueue::DropBefore(const std::vector<Position>& watermark) {
 
 void SplitQueue::Await() {
   awaiting_ = true;
-  for (auto& splits : splits_) {
-    for (auto& [begin, split] : splits) {
-      Unfree(split);
-      split.stage = Stage::kAwaited;
-    }
-  }
+  ForEach([this](Split& split) {
+    Unfree(split);
+    split.stage = Stage::kAwaited;
+  });
 }
 
-void SplitQueue::Adopt(Time now, NodeId worker, const LeaseClaim& claim) {
-  if (claim.partition >= splits_.size()) return;
+SplitQueue::Split* SplitQueue::Find(const LeaseClaim& claim) {
+  if (claim.partition >= splits_.size()) return nullptr;
   const auto at = splits_[claim.partition].find(claim.begin);
-  if (at == splits_[claim.partition].end() || !MayAdopt(at->second, worker, claim.lease)) return;
-  Lend(now, &at->second, claim.lease, worker);
-}
-
-void SplitQueue::EndAwait(Time, const HeartbeatCounts& heartbeat_counts) {
-  awaiting_ = false;
-  for (auto& splits : splits_) {
-    for (auto& [begin, split] : splits) {
-      if (split.stage != Stage::kAwaited) continue;
-      split.stage = Stage::kReleased;
-      split.released_at = heartbeat_counts;
-      released_.insert({split.cut.partition, begin});
-    }
-  }
+  return at == splits_[claim.partition].end() ? nullptr : &at->second;
 }
 
 // ---- leases
@@ -165,7 +150,7 @@ void SplitQueue::ForEachShare(NodeId worker, Visit visit) const {
 
 std::optional<SplitQueue::SplitKey> SplitQueue::FindOwn(NodeId worker) const {
   for (const auto& [place, key] : again_) {
-    if (!Holds(splits_[key.first].at(key.second), worker)) return key;
+    if (!splits_[key.first].at(key.second).HeldBy(worker)) return key;
   }
   if (fresh_count_ == 0) return std::nullopt;
   const FreeSplits* least = nullptr;
@@ -220,49 +205,34 @@ std::vector<size_t> SplitQueue::NearShares(size_t number, const std::vector<Node
   return {nearest[number % nearest.size()]};
 }
 
-std::optional<SplitQueue::SplitKey> SplitQueue::FindAny() const {
-  if (fresh_count_ == 0) return std::nullopt;
-  const auto size = [](const FreeSplits& splits) { return splits.size(); };
-  return std::ranges::max_element(fresh_, {}, size)->begin()->second;
-}
-
 std::optional<Lease> SplitQueue::Grant(Time now, uint64_t id, NodeId worker, const SliceProgress& slices) {
   Insert(worker, &readers_);
   for (;;) {
     auto next = FindOwn(worker);
-    if (!next) next = FindAny();
-    if (!next) return std::nullopt;
-    const SplitKey key = *next;
-    Split& split = At(key);
-    Unfree(split);
+    if (!next && fresh_count_ == 0) return std::nullopt;
+    if (!next) next = std::ranges::max_element(fresh_, {}, &FreeSplits::size)->begin()->second;
+    Split& split = At(*next);
     RunSet missing = slices.Missing(split.cut);
-    if (missing.empty()) {
-      Complete(&split);
-      continue;
-    }
-    return GrantRuns(now, id, worker, key, std::move(missing));
+    if (!missing.empty()) return GrantRuns(now, id, worker, &split, std::move(missing));
+    Finish(&split);
   }
 }
 
-Lease SplitQueue::GrantRuns(Time now, uint64_t id, NodeId worker, const SplitKey& key, RunSet runs) {
-  Split& split = At(key);
-  if (split.granted) ++regranted_;
-  Lend(now, &split, id, worker);
-  Lease lease{id, split.cut, std::move(runs)};
-  lease.rate = cursors_->rates().Of(split.cut);
-  lease.labels = cursors_->LabelsOf(split.cut);
+Lease SplitQueue::GrantRuns(Time now, uint64_t id, NodeId worker, Split* split, RunSet runs) {
+  Lend(now, split, id, worker);
+  Lease lease{id, split->cut, std::move(runs)};
+  lease.rate = cursors_->rates().Of(split->cut);
+  lease.labels = cursors_->LabelsOf(split->cut);
   return lease;
 }
 
 std::optional<Lease> SplitQueue::LeaseRepair(Time now, uint64_t id, NodeId worker,
                                              const SliceProgress& slices) {
-  for (const auto& splits : splits_) {
-    for (const auto& [begin, split] : splits) {
-      if (split.stage != Stage::kFree || Holds(split, worker)) continue;
+  for (auto& splits : splits_) {
+    for (auto& [begin, split] : splits) {
+      if (split.stage != Stage::kFree || split.HeldBy(worker)) continue;
       RunSet lacking = slices.RunsSomeSlicesLack(split.cut);
-      if (lacking.empty()) continue;
-      Unfree(split);
-      return GrantRuns(now, id, worker, {split.cut.partition, begin}, std::move(lacking));
+      if (!lacking.empty()) return GrantRuns(now, id, worker, &split, std::move(lacking));
     }
   }
   return std::nullopt;
@@ -276,45 +246,21 @@ uint64_t SplitQueue::RunsSomeSlicesLack(const SliceProgress& slices) const {
   return runs;
 }
 
-void SplitQueue::Complete(Split* split) {
-  split->stage = Stage::kDone;
-  DropHolders(split);
-}
-
-void SplitQueue::OnReleased(Split* split, NodeId) {
-  if (split->stage == Stage::kFree) Unfree(*split);
-  released_.insert({split->cut.partition, split->cut.begin});
-}
-
 void SplitQueue::Reclaim(Time now, NodeId worker) {
   std::erase(readers_, worker);
   worker_places_.erase(worker);
   LeaseBook::Reclaim(now, worker);
 }
 
-void SplitQueue::OnServerReport(Time now, const SliceProgress& slices,
-                                const HeartbeatCounts& heartbeat_counts) {
-  if (!slices.ready()) return;
-  for (auto at = released_.begin(); at != released_.end();) {
-    Split& split = At(*at);
-    if (slices.Complete(split.cut)) {
-      Complete(&split);
-    } else if (AllReportedSince(split.released_at, heartbeat_counts)) {
-      FreeIfAbandoned(now, &split);
-    } else {
-      ++at;
-      continue;
-    }
-    split.released_at.clear();
-    at = released_.erase(at);
-  }
+void SplitQueue::Reconsider(Time now, const SliceProgress& slices) {
+  ForEach([&](Split& split) {
+    if (split.stage == Stage::kDone && !slices.Complete(split.cut)) Free(now, &split);
+  });
 }
 
-void SplitQueue::Reconsider(Time, const SliceProgress& slices) {
+void SplitQueue::ForEach(const std::function<void(Split&)>& visit) {
   for (auto& splits : splits_) {
-    for (auto& [begin, split] : splits) {
-      if (split.stage == Stage::kDone && !slices.Complete(split.cut)) Free(&split);
-    }
+    for (auto& [begin, split] : splits) visit(split);
   }
 }
 

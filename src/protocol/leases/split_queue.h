@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -45,8 +44,6 @@ class SplitQueue final : public LeaseBook {
 
   // ---- workers of a former coordinator
   void Await() override;
-  void Adopt(Time now, NodeId worker, const LeaseClaim& claim) override;
-  void EndAwait(Time now, const HeartbeatCounts& heartbeat_counts) override;
 
   // ---- leases
   size_t free() const { return again_.size() + fresh_count_; }
@@ -70,8 +67,6 @@ class SplitQueue final : public LeaseBook {
   // Leases such runs of one split that is free for the worker, if there is one.
   std::optional<Lease> LeaseRepair(Time now, uint64_t id, NodeId worker, const SliceProgress& slices);
   void Reclaim(Time now, NodeId worker) override;
-  void OnServerReport(Time now, const SliceProgress& slices,
-                      const HeartbeatCounts& heartbeat_counts) override;
   // Complete splits may become free again.
   void Reconsider(Time now, const SliceProgress& slices) override;
 
@@ -82,20 +77,21 @@ class SplitQueue final : public LeaseBook {
 
   Split& At(const SplitKey& key) { return splits_[key.first].at(key.second); }
   void Enter(const Cut& cut);
-  void Free(Split* split);
-  void Free(Time, Split* split) override { Free(split); }
-  void OnReleased(Split* split, NodeId worker) override;
-  void Unfree(const Split& split);
+  void ForEach(const std::function<void(Split&)>& visit) override;
+  Split* Find(const LeaseClaim& claim) override;
+  void Free(Time now, Split* split) override;
+  void Unfree(const Split& split) override;
+  bool TakeProgress(Time, const SliceProgress&) override { return true; }
+  bool IsComplete(const Split& split, const SliceProgress& slices, bool) const override {
+    return slices.Complete(split.cut);
+  }
   // The split to be leased next to the worker: one that was leased before, or is of one of its partitions.
   std::optional<SplitKey> FindOwn(NodeId worker) const;
   // Calls visit(place in `shared_`) for the partitions that the worker reads.
   template <class Visit>
   void ForEachShare(NodeId worker, Visit visit) const;
   std::vector<size_t> NearShares(size_t number, const std::vector<NodeId>& readers) const;
-  // Returns a split of the partition with the most free splits.
-  std::optional<SplitKey> FindAny() const;
-  Lease GrantRuns(Time now, uint64_t id, NodeId worker, const SplitKey& key, RunSet runs);
-  void Complete(Split* split);
+  Lease GrantRuns(Time now, uint64_t id, NodeId worker, Split* split, RunSet runs);
   bool CutOne(Time now, bool short_tails, std::vector<Cut>* made);
 
   PartitionCursors* cursors_;
@@ -116,7 +112,6 @@ class SplitQueue final : public LeaseBook {
     std::vector<uint32_t> reader_of;  // index in `readers`, by partition of the stream
   };
   mutable Assignment assigned_;
-  std::set<SplitKey> released_;
 };
 
 }  // namespace leat::protocol

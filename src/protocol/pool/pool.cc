@@ -10,68 +10,17 @@
 namespace leat::pool {
 namespace {
 
-constexpr uint32_t kMostFailures = 5;  // failures of a job's processes in a row, without progress
-constexpr Duration kFirstPause = std::chrono::milliseconds(500);
-constexpr Duration kMostPause = std::chrono::seconds(10);
 // A host that cannot start processes is left out for so long; twice as long each time in a row.
 constexpr Duration kFirstOut = std::chrono::seconds(5);
 constexpr Duration kMostOut = std::chrono::minutes(5);
 // An agent that is alive is heard more often.
 constexpr Duration kSilentInstance = std::chrono::seconds(2);
 constexpr Duration kForgottenAgent = std::chrono::hours(24);  // without a report
-constexpr int32_t kKilled = 128 + 9;
-constexpr size_t kForgottenAtOnce = 20;  // by a decision
-
-std::string ResourcesText(const Resources& resources) {
-  return Formatted("%.6g cores and %.6g MB", static_cast<double>(resources.millicores) / 1000,
-                   static_cast<double>(resources.memory) / 1e6);
-}
-
-Resources Least(const JobDemand& job) {
-  const RoleResources& each = job.resources;
-  return each.coordinator + job.least_servers * each.server + job.least_workers * each.worker;
-}
-
-// Returns what the hosts lack for the minimum of a job that is alone; empty: nothing.
-std::string Lacking(const std::vector<HostOffer>& hosts, const JobDemand& job) {
-  if (hosts.empty()) return "agents: the pool has none";
-  for (const ProcessRole role : {ProcessRole::kCoordinator, ProcessRole::kServer, ProcessRole::kWorker}) {
-    const std::string& wanted = job.classes.of(role);
-    if (wanted.empty() ||
-        std::ranges::any_of(hosts, [&](const HostOffer& h) { return h.host_class == wanted; }))
-      continue;
-    std::set<std::string> offered;
-    for (const HostOffer& host : hosts) offered.insert(host.host_class.empty() ? "none" : host.host_class);
-    return "hosts of class '" + wanted + "' for its " + std::string(fields::NameOf(role)) +
-           "; the classes of the pool's hosts: " + Joined(offered);
-  }
-  if (FitsAlone(hosts, job)) return "";
-  Resources all;
-  for (const HostOffer& host : hosts) all += host.offer;
-  return "hosts with room for its minimum of " + ResourcesText(Least(job)) + "; the pool has " +
-         ResourcesText(all) + " on " + Plural(hosts.size(), "host");
-}
-
 double Cores(const Resources& resources) {
   return static_cast<double>(resources.millicores) / 1000;
 }
 
-std::string NameOf(const ProcessId& id) {
-  return id.role == ProcessRole::kCoordinator
-             ? "the coordinator"
-             : std::string(fields::NameOf(id.role)) + " " + std::to_string(id.index);
-}
-
-// `times`: that it has happened before.
-Duration PauseAfter(uint32_t times, Duration first, Duration most) {
-  return std::min<Duration>(first * (1 << std::min(times, 10u)), most);
-}
-
 }  // namespace
-
-bool IsOver(JobState state) {
-  return state >= JobState::kDone;
-}
 
 Status Check(const AgentReport& report) {
   const auto bad = [](const std::string& what) { return Status(Code::kInvalidArgument, what); };
@@ -83,58 +32,13 @@ Status Check(const AgentReport& report) {
   return {};
 }
 
-Status Check(const JobSpec& spec) {
-  constexpr uint32_t kMost = 100'000;  // processes
-  constexpr uint64_t kMostCores = 1'000'000, kMostMemory = uint64_t{1} << 44;
-  const auto bad = [](const std::string& what) { return Status(Code::kInvalidArgument, what); };
-  if (!(spec.share > 0 && spec.share <= 1e6))
-    return bad("the share is " + std::to_string(spec.share) + ", it must be above 0 and at most 1000000");
-  if (spec.priority < -1000 || spec.priority > 1000)
-    return bad("the priority is " + std::to_string(spec.priority) + ", it may be -1000 to 1000");
-  if (spec.least_workers < 1 || spec.least_workers > kMost || spec.workers > kMost || spec.servers > kMost)
-    return bad("a job has 1 to 100000 workers and up to 100000 servers");
-  if (spec.least_workers > spec.workers) {
-    return bad("the job wants " + std::to_string(spec.workers) + " workers, fewer than its minimum of " +
-               std::to_string(spec.least_workers));
-  }
-  for (const ProcessRole role : {ProcessRole::kCoordinator, ProcessRole::kServer, ProcessRole::kWorker}) {
-    const Resources& each = spec.resources.of(role);
-    if (each.millicores > kMostCores || each.memory > kMostMemory)
-      return bad("a " + std::string(fields::NameOf(role)) + " cannot have " + ResourcesText(each));
-  }
-  if (spec.resources.worker == Resources()) return bad("a worker needs cores, memory, or both");
-  for (const ProcessRole role : {ProcessRole::kCoordinator, ProcessRole::kServer, ProcessRole::kWorker}) {
-    if (spec.classes.of(role).size() > 64) return bad("a class of hosts has at most 64 characters");
-  }
-  return {};
-}
-
-const Pool::Process* Pool::Job::coordinator() const {
-  for (const auto& [number, process] : std::views::reverse(processes)) {
-    if (process.id.role == ProcessRole::kCoordinator) return &process;
-  }
-  return nullptr;
-}
-
-uint32_t Pool::Job::Count(ProcessRole role) const {
-  return static_cast<uint32_t>(
-      std::ranges::count_if(processes, [role](const auto& p) { return p.second.id.role == role; }));
-}
-
 Pool::Pool(Time now, const PoolConfig& config, std::vector<JobRecord> records)
-    : config_(config), start_(now), ranked_at_(now), accounted_at_(now), last_number_(config.run << 32) {
-  settled_ = true;
-  for (JobRecord& record : records) {
-    const bool over = IsOver(record.state);
-    settled_ &= over || record.state == JobState::kQueued;
-    last_job_ = std::max(last_job_, record.id);
-    if (over && record.over_s == 0) record.over_s = config.start_s;
-    if (over) over_in_order_.insert({record.over_s, record.id});
-    Job& job = (over ? over_ : jobs_)[record.id];
-    job.want = {.job = record.id, .servers = record.spec.servers, .workers = record.spec.workers};
-    job.record = std::move(record);
-  }
-}
+    : config_(config),
+      start_(now),
+      jobs_(now, config, std::move(records)),
+      ranked_at_(now),
+      accounted_at_(now),
+      last_number_(config.run << 32) {}
 
 Status Pool::CheckRoom(Time now, const JobSpec& spec) const {
   std::vector<HostOffer> hosts;
@@ -152,85 +56,24 @@ Status Pool::CheckRoom(Time now, const JobSpec& spec) const {
 }
 
 JobId Pool::Submit(Time now, const JobSpec& spec) {
-  const JobId id = ++last_job_;
-  Job& job = jobs_[id];
-  job.record.id = id;
-  job.record.spec = spec;
-  job.want = {.job = id, .servers = spec.servers, .workers = spec.workers};
-  Change(&job);
+  const JobId id = jobs_.Add(spec);
   Decide(now);
   return id;
 }
 
 Status Pool::Cancel(Time now, JobId id, bool discard) {
-  const Job* const found = Find(id);
+  const Job* const found = jobs_.Find(id);
   if (found == nullptr) return {Code::kNotFound, "the pool has no job " + std::to_string(id)};
   if (const JobState state = found->record.state; IsOver(state))
     return {Code::kNotFound,
             "job " + std::to_string(id) + " is over: it is " + std::string(fields::NameOf(state))};
-  Job& job = jobs_.at(id);
-  if (job.record.state == JobState::kQueued) {
-    End(now, &job, JobState::kCancelled, "");
+  Job* const job = jobs_.FindLive(id);
+  if (job->record.state == JobState::kQueued) {
+    jobs_.End(now, job, JobState::kCancelled, "");
   } else {
-    Stop(now, &job, discard, "");
+    jobs_.Stop(now, job, discard, "");
   }
   return {};
-}
-
-void Pool::Stop(Time now, Job* job, bool discard, const std::string& reason) {
-  JobRecord& record = job->record;
-  if (record.state == JobState::kStopping && (record.discard || !discard)) return;
-  if (record.state != JobState::kStopping) record.reason = reason;
-  record.state = JobState::kStopping;
-  record.discard = discard;
-  if (!job->stopping_since) job->stopping_since = now;
-  Change(job);
-  if (job->coordinator() == nullptr && settled_)
-    End(now, job, record.reason.empty() ? JobState::kCancelled : JobState::kFailed, record.reason);
-}
-
-int64_t Pool::SecondsAt(Time now) const {
-  return config_.start_s + std::chrono::duration_cast<std::chrono::seconds>(now - start_).count();
-}
-
-void Pool::End(Time now, Job* job, JobState state, const std::string& reason) {
-  job->record.state = state;
-  job->record.over_s = SecondsAt(now);
-  job->record.reason = reason;
-  job->record.address.clear();
-  job->stopping_since.reset();
-  job->waiting.clear();
-  Change(job);
-  EndProcesses(*job);
-}
-
-void Pool::Retire() {
-  for (auto at = jobs_.begin(); at != jobs_.end();) {
-    const auto job = at++;
-    if (!IsOver(job->second.record.state) || !job->second.processes.empty()) continue;
-    over_in_order_.insert({job->second.record.over_s, job->first});
-    over_.insert(jobs_.extract(job));
-  }
-}
-
-void Pool::Forget(Time now) {
-  std::erase_if(agents_, [&](const auto& agent) { return now - agent.second.heard > kForgottenAgent; });
-  const int64_t since = SecondsAt(now - config_.keep_over);
-  auto oldest = over_in_order_.begin();
-  for (size_t i = 0; i < kForgottenAtOnce && oldest != over_in_order_.end(); ++i) {
-    if (oldest->first >= since && over_.size() <= config_.most_over) return;
-    if (oldest->second == last_job_) {
-      ++oldest;
-      continue;
-    }
-    forgotten_.push_back(std::move(over_.extract(oldest->second).mapped().record));
-    oldest = over_in_order_.erase(oldest);
-  }
-}
-
-// Processes that an agent does not know yet are not started at all.
-void Pool::EndProcesses(const Job& job) {
-  for (const auto& [number, process] : job.processes) ending_.insert(number);
 }
 
 const Pool::Agent* Pool::Live(Time now, const std::string& name) const {
@@ -261,26 +104,26 @@ void Pool::Take(Time now, const AgentReport& report) {
   std::set<uint64_t> reported;
   for (const auto& [id, address, waits] : report.running) {
     reported.insert(id.number);
-    // Its host was silent meanwhile.
-    if (auto over = over_.extract(id.job)) {
-      over_in_order_.erase({over.mapped().record.over_s, id.job});
-      jobs_.insert(std::move(over));
-    }
-    const auto at = jobs_.find(id.job);
-    if (at == jobs_.end()) {
-      if (id.job <= last_job_) agent.orphans.push_back(id);
+    jobs_.Reopen(id.job);  // its host was silent meanwhile
+    Job* const known = jobs_.FindLive(id.job);
+    if (known == nullptr) {
+      if (jobs_.Had(id.job)) agent.orphans.push_back(id);
       continue;
     }
-    Job& job = at->second;
+    Job& job = *known;
     Process& process = job.processes[id.number];
     process.id = id;
     process.agent = report.agent;
     if (!process.seen && !agent.IsOut(now)) agent.failures = 0;
     process.seen = true;
     JobRecord& record = job.record;
-    if (IsOver(record.state) || record.state == JobState::kQueued) ending_.insert(id.number);
+    if (IsOver(record.state) || record.state == JobState::kQueued) jobs_.ending().insert(id.number);
     if (id.role != ProcessRole::kCoordinator) continue;
-    EndFormerCoordinators(job);
+    // The host of a former one was silent while the job has gone on elsewhere.
+    for (const auto& [number, other] : job.processes) {
+      if (other.id.role == ProcessRole::kCoordinator && &other != job.coordinator())
+        jobs_.ending().insert(number);
+    }
     if (job.coordinator() == &process) {
       job.coordinator_waits = waits;
       job.accepts_calls = !address.empty();
@@ -291,28 +134,27 @@ void Pool::Take(Time now, const AgentReport& report) {
     record.address = address;
     record.begun = true;
     record.saved = false;
-    Change(&job);
+    jobs_.Change(job);
   }
   for (const auto& ended : report.ended) OnEnded(now, &agent, ended);
   // The agent has been restarted, and its processes have ended with it; or they have never been started.
-  for (auto& [job_id, job] : jobs_) {
+  for (auto& [job_id, job] : jobs_.live()) {
     std::vector<ProcessId> gone;
     for (const auto& [number, process] : job.processes) {
       const bool here = process.agent == report.agent && !reported.contains(number);
-      if (here && (process.seen || ending_.contains(number))) gone.push_back(process.id);
+      if (here && (process.seen || jobs_.ending().contains(number))) gone.push_back(process.id);
     }
     for (const ProcessId& id : gone) {
       job.processes.erase(id.number);
-      ending_.erase(id.number);
+      jobs_.ending().erase(id.number);
       if (id.role == ProcessRole::kCoordinator && job.coordinator() == nullptr)
-        OnCoordinatorEnded(now, &job, kKilled, "");
+        jobs_.OnCoordinatorEnded(now, &job, kKilled, "");
     }
   }
   for (const JobWant& want : report.wants) {
-    const auto at = jobs_.find(want.job);
-    if (at == jobs_.end() || want.lost) continue;
-    Job& job = at->second;
-    if (job.record.home != report.agent) continue;
+    Job* const known = jobs_.FindLive(want.job);
+    if (known == nullptr || want.lost || known->record.home != report.agent) continue;
+    Job& job = *known;
     if (want.events > job.want.events) {
       job.failures = job.retries = 0;
       job.trouble.clear();
@@ -323,33 +165,26 @@ void Pool::Take(Time now, const AgentReport& report) {
   }
 }
 
-// The host of a former one was silent while the job has gone on elsewhere.
-void Pool::EndFormerCoordinators(const Job& job) {
-  for (const auto& [number, process] : job.processes) {
-    if (process.id.role == ProcessRole::kCoordinator && &process != job.coordinator()) ending_.insert(number);
-  }
-}
-
 void Pool::OnEnded(Time now, Agent* agent, const AgentReport::Ended& ended) {
-  const auto at = jobs_.find(ended.id.job);
-  if (at == jobs_.end()) return;
-  Job& job = at->second;
+  Job* const known = jobs_.FindLive(ended.id.job);
+  if (known == nullptr) return;
+  Job& job = *known;
   const auto process = job.processes.find(ended.id.number);
   if (process == job.processes.end()) return;  // reported before
   const bool has_begun = !process->second.first || !job.record.address.empty();
   job.processes.erase(process);
-  const bool told = ending_.erase(ended.id.number) > 0;
+  const bool told = jobs_.ending().erase(ended.id.number) > 0;
   if (ended.host_failed) LeaveOut(now, agent, ended.error);
   if (ended.id.role == ProcessRole::kCoordinator) {
     // Another host may do better, whatever its status was.
     const int32_t code = ended.host_failed ? ExitStatus::kMayHeal : ended.exit_code;
-    if (job.coordinator() == nullptr) OnCoordinatorEnded(now, &job, code, ended.error, has_begun);
+    if (job.coordinator() == nullptr) jobs_.OnCoordinatorEnded(now, &job, code, ended.error, has_begun);
     return;
   }
   if (told || ended.exit_code == 0 || job.record.state != JobState::kRunning) return;
   if (job.coordinator() == nullptr) return;  // members end without one
   // Another host may start it at once.
-  if (!ended.host_failed) return Failed(now, &job, NameOf(ended.id), ended.exit_code, ended.error);
+  if (!ended.host_failed) return jobs_.OnFailed(now, &job, NameOf(ended.id), ended.exit_code, ended.error);
   job.trouble = NameOf(ended.id) + " at agent '" + agent->last.agent + "': " + ended.error;
 }
 
@@ -359,100 +194,43 @@ void Pool::LeaveOut(Time now, Agent* agent, const std::string& why) {
   agent->out_until = now + PauseAfter(agent->failures++, kFirstOut, kMostOut);
 }
 
-// `has_begun`: the job may have a directory there that it goes on from.
-void Pool::OnCoordinatorEnded(Time now, Job* job, int32_t exit_code, const std::string& error,
-                              bool has_begun) {
-  JobRecord& record = job->record;
-  const AfterExit after = AfterExitOf(exit_code, true);
-  job->coordinator_waits.clear();
-  job->accepts_calls = false;
-  switch (record.state) {
-    case JobState::kRunning:
-    case JobState::kPreempting:
-      if (after == AfterExit::kGiveUp) {
-        return End(now, job, JobState::kFailed,
-                   error.empty() ? "the coordinator ended with status " + std::to_string(exit_code) : error);
-      }
-      if (record.state == JobState::kPreempting) {
-        // Until its coordinator has an address, the job is where it was before.
-        record.saved = exit_code == 0 ? !record.spec.bucket.empty() : record.saved;
-        ++record.preemptions;
-        job->stopping_since.reset();
-        job->failures = job->retries = 0;
-      } else if (after == AfterExit::kDone) {
-        return End(now, job, JobState::kDone, "");
-      } else {
-        Failed(now, job, "the coordinator", exit_code, error);
-        if (has_begun || record.state != JobState::kRunning) return;
-      }
-      if (!has_begun && !record.saved) record.home.clear();
-      return Queue(job);
-    case JobState::kStopping:
-      return End(now, job, record.reason.empty() ? JobState::kCancelled : JobState::kFailed, record.reason);
-    default:
-      return;
-  }
-}
-
-void Pool::Queue(Job* job) {
-  job->record.state = JobState::kQueued;
-  job->record.address.clear();
-  Change(job);
-  EndProcesses(*job);
-}
-
-void Pool::Failed(Time now, Job* job, const std::string& name, int32_t exit_code, const std::string& error) {
-  const std::string how = exit_code > ExitStatus::kSignal
-                              ? "signal " + std::to_string(exit_code - ExitStatus::kSignal)
-                              : "status " + std::to_string(exit_code);
-  job->trouble = name + " (" + how + (error.empty() ? ")" : "): " + error);
-  const AfterExit after = AfterExitOf(exit_code, false);
-  if (after == AfterExit::kGiveUp) return Stop(now, job, false, name + ": " + (error.empty() ? how : error));
-  uint32_t& times = after == AfterExit::kRestartForEver ? job->retries : job->failures;
-  job->retry_at = now + PauseAfter(times++, kFirstPause, kMostPause);
-  if (job->failures > kMostFailures) {
-    Stop(now, job, false,
-         std::to_string(job->failures) + " processes ended without progress, the last one " + job->trouble);
-  }
-}
-
 void Pool::DropLost(Time now) {
-  for (auto& [job_id, job] : jobs_) {
+  for (auto& [job_id, job] : jobs_.live()) {
     std::erase_if(job.processes, [&](const auto& entry) {
       const Process& process = entry.second;
       if (Live(now, process.agent) != nullptr) return false;
-      ending_.erase(process.id.number);
+      jobs_.ending().erase(process.id.number);
       return true;
     });
     // A job that is to end, and whose host has gone: it has the checkpoint that it had.
     const JobState state = job.record.state;
     if (job.coordinator() != nullptr || Live(now, job.record.home) != nullptr) continue;
     if (state == JobState::kPreempting || state == JobState::kStopping)
-      OnCoordinatorEnded(now, &job, kKilled, "");
+      jobs_.OnCoordinatorEnded(now, &job, kKilled, "");
   }
 }
 
 void Pool::Settle(Time now) {
-  if (settled_) return;
-  const bool all = std::ranges::all_of(jobs_, [this](const auto& entry) {
+  if (jobs_.settled()) return;
+  const bool all = std::ranges::all_of(jobs_.live(), [this](const auto& entry) {
     const JobRecord& record = entry.second.record;
     const bool runs = !IsOver(record.state) && record.state != JobState::kQueued;
     return !runs || record.home.empty() || agents_.contains(record.home);
   });
-  settled_ = now - start_ >= config_.agent_timeout || (all && now - start_ >= config_.settle);
-  if (!settled_) return;
-  for (auto& [id, job] : jobs_) {
+  if (now - start_ < config_.agent_timeout && !(all && now - start_ >= config_.settle)) return;
+  jobs_.Settle();
+  for (auto& [id, job] : jobs_.live()) {
     const JobState state = job.record.state;
     if (job.coordinator() != nullptr) continue;
     if (state == JobState::kPreempting || state == JobState::kStopping)
-      OnCoordinatorEnded(now, &job, kKilled, "");
+      jobs_.OnCoordinatorEnded(now, &job, kKilled, "");
   }
 }
 
 void Pool::Account(Time now) {
   const double seconds = Seconds(now - accounted_at_);
   accounted_at_ = now;
-  for (auto& [id, job] : jobs_) {
+  for (auto& [id, job] : jobs_.live()) {
     double millicores = 0;
     for (const auto& [number, process] : job.processes)
       millicores += static_cast<double>(job.record.spec.resources.of(process.id.role).millicores);
@@ -472,18 +250,13 @@ void Pool::Account(Time now) {
 // Ranks jobs by what they are owed, from time to time only: workers that come and go cost time.
 void Pool::Rank(Time now) {
   std::vector<JobId> running;
-  for (const auto& [id, job] : jobs_) {
+  for (const auto& [id, job] : jobs_.live()) {
     if (job.record.state == JobState::kRunning) running.push_back(id);
   }
   if (running == ranked_jobs_ && now - ranked_at_ < config_.quantum) return;
   ranked_jobs_ = std::move(running);
   ranked_at_ = now;
-  for (auto& [id, job] : jobs_) job.ranked = job.owed;
-}
-
-bool Pool::Ends(const Job& job) const {
-  return job.record.state == JobState::kPreempting ||
-         (job.record.state == JobState::kQueued && !job.processes.empty());
+  for (auto& [id, job] : jobs_.live()) job.ranked = job.owed;
 }
 
 JobDemand Pool::DemandOf(const Job& job, const std::map<std::string, uint32_t>& hosts) const {
@@ -498,7 +271,7 @@ JobDemand Pool::DemandOf(const Job& job, const std::map<std::string, uint32_t>& 
   demand.servers = job.want.servers;
   demand.least_workers = std::min(spec.least_workers, job.want.workers);
   demand.workers = job.want.workers;
-  demand.leaves = Ends(job);
+  demand.leaves = job.Ends();
   demand.owed = job.ranked;
   // Only there are its checkpoints, unless they are in a bucket.
   if (!job.record.home.empty() && !job.record.saved) {
@@ -515,7 +288,7 @@ JobDemand Pool::DemandOf(const Job& job, const std::map<std::string, uint32_t>& 
 
 Resources Pool::FreeOf(const std::string& name, const Agent& agent) const {
   Resources free = agent.last.offer;
-  for (const auto& [id, job] : jobs_) {
+  for (const auto& [id, job] : jobs_.live()) {
     for (const auto& [number, process] : job.processes) {
       if (process.agent == name) free -= job.record.spec.resources.of(process.id.role);
     }
@@ -524,10 +297,10 @@ Resources Pool::FreeOf(const std::string& name, const Agent& agent) const {
 }
 
 void Pool::Decide(Time now) {
-  Retire();
-  Forget(now);
+  jobs_.Retire(now);
+  std::erase_if(agents_, [&](const auto& agent) { return now - agent.second.heard > kForgottenAgent; });
   Settle(now);
-  if (!settled_) return;
+  if (!jobs_.settled()) return;
   DropLost(now);
   Account(now);
   Rank(now);
@@ -547,9 +320,9 @@ void Pool::Decide(Time now) {
     inputs.hosts.push_back(offer);
   }
   std::vector<Job*> jobs;
-  for (auto& [id, job] : jobs_) {
+  for (auto& [id, job] : jobs_.live()) {
     if (IsOver(job.record.state) || job.record.state == JobState::kStopping) {
-      if (job.stopping_since && now - *job.stopping_since > config_.stop_timeout) EndProcesses(job);
+      if (job.stopping_since && now - *job.stopping_since > config_.stop_timeout) jobs_.EndProcesses(job);
       continue;
     }
     jobs.push_back(&job);
@@ -562,7 +335,7 @@ void Pool::Decide(Time now) {
   auto& demands = inputs.jobs;
   for (size_t i = 0; i < jobs.size(); ++i) {
     Obey(now, jobs[i], grants_[i], demands[i].lost_home);
-    demands[i].leaves = Ends(*jobs[i]);
+    demands[i].leaves = jobs[i]->Ends();
   }
   const std::vector<Start> starts = NextStarts(inputs.hosts, demands, grants_);
   if (starts.empty() && IsQuiet()) {
@@ -600,32 +373,26 @@ void Pool::Plan(const std::vector<Job*>& jobs) {
 void Pool::Obey(Time now, Job* job, const JobGrant& grant, bool lost_home) {
   job->grant = grant;
   if (job->record.state == JobState::kPreempting) {
-    if (now - *job->stopping_since > config_.stop_timeout) EndProcesses(*job);
+    if (now - *job->stopping_since > config_.stop_timeout) jobs_.EndProcesses(*job);
     return;
   }
   if (job->record.state != JobState::kRunning) return;
   job->granted = true;
   if (!grant.admitted && job->coordinator() != nullptr) {
-    Preempt(now, job);
+    jobs_.Preempt(now, job);
   } else if (!grant.admitted && !lost_home) {
-    Queue(job);
+    jobs_.Queue(job);
   }
   if (job->record.state == JobState::kRunning) EndOverdue(now, job);
 }
 
-void Pool::Preempt(Time now, Job* job) {
-  job->record.state = JobState::kPreempting;
-  job->stopping_since = now;
-  Change(job);
-}
-
 // Whether all jobs have no more than is granted, and nothing ends.
 bool Pool::IsQuiet() const {
-  return ending_.empty() && std::ranges::none_of(jobs_, [this](const auto& entry) {
+  return jobs_.ending().empty() && std::ranges::none_of(jobs_.live(), [this](const auto& entry) {
            const Job& job = entry.second;
            const bool more = job.Count(ProcessRole::kServer) > job.grant.servers ||
                              job.Count(ProcessRole::kWorker) > job.grant.workers;
-           return job.record.state == JobState::kStopping || Ends(job) ||
+           return job.record.state == JobState::kStopping || job.Ends() ||
                   (job.record.state == JobState::kRunning && more);
          });
 }
@@ -642,9 +409,9 @@ void Pool::GiveWay(Time now, Job* job) {
     if (process.id.role == ProcessRole::kWorker) workers += stays;
   }
   if (!servers_stay || workers < std::min(job->record.spec.least_workers, job->want.workers)) {
-    Preempt(now, job);
+    jobs_.Preempt(now, job);
   } else {
-    ending_.insert(displaced.begin(), displaced.end());
+    jobs_.ending().insert(displaced.begin(), displaced.end());
   }
 }
 
@@ -668,7 +435,7 @@ void Pool::EndOverdue(Time now, Job* job) {
                                                                         : nullptr;
     if (left == nullptr || *left == 0) continue;
     --*left;
-    ending_.insert(at->first);
+    jobs_.ending().insert(at->first);
   }
 }
 
@@ -690,7 +457,7 @@ void Pool::Launch(Job* job, ProcessRole role, const std::string& agent) {
       job->owed = job->ranked = 0;
     }
     record.home = agent;
-    Change(job);
+    jobs_.Change(*job);
   }
   job->processes[number] = process;
 }
@@ -705,7 +472,7 @@ void Pool::ExplainWaiting(Time now, Job* job, const std::vector<HostOffer>& host
   job->waiting.clear();
   if (IsOver(job->record.state)) return;
   const std::string again = job->trouble.empty() ? "" : job->trouble + "; it is started again";
-  if (job->coordinator() != nullptr && !Ends(*job)) {
+  if (job->coordinator() != nullptr && !job->Ends()) {
     const bool whole = job->Count(ProcessRole::kServer) >= job->grant.servers &&
                        job->Count(ProcessRole::kWorker) >= job->grant.workers;
     if (!job->coordinator_waits.empty()) {
@@ -718,7 +485,7 @@ void Pool::ExplainWaiting(Time now, Job* job, const std::vector<HostOffer>& host
   const Agent* const home = job->record.saved ? nullptr : Live(now, job->record.home);
   if (demand.lost_home) {
     job->waiting = "the agent '" + job->record.home + "', whose host has its directory";
-  } else if (Ends(*job)) {
+  } else if (job->Ends()) {
     job->waiting = "its processes, which end";
   } else if (home != nullptr && home->IsOut(now)) {
     job->waiting =
@@ -741,10 +508,10 @@ AgentOrders Pool::OrdersFor(const std::string& name, const Agent& agent) const {
   AgentOrders orders;
   orders.ends = agent.orphans;
   for (const auto& ended : agent.last.ended) orders.acknowledged = std::max(orders.acknowledged, ended.event);
-  for (const auto& [id, job] : jobs_) {
+  for (const auto& [id, job] : jobs_.live()) {
     for (const auto& [number, process] : job.processes) {
       if (process.agent != name) continue;
-      if (ending_.contains(number)) {
+      if (jobs_.ending().contains(number)) {
         orders.ends.push_back(process.id);
         continue;
       }
@@ -772,18 +539,6 @@ AgentOrders Pool::OrdersFor(const std::string& name, const Agent& agent) const {
   return orders;
 }
 
-std::vector<JobRecord> Pool::TakeChanged() {
-  std::ranges::sort(changed_);
-  const auto rest = std::ranges::unique(changed_);
-  changed_.erase(rest.begin(), rest.end());
-  std::vector<JobRecord> records;
-  for (const JobId id : changed_) {
-    if (const Job* const job = Find(id)) records.push_back(job->record);
-  }
-  changed_.clear();
-  return records;
-}
-
 JobStatus Pool::StatusOf(Time now, const Job& job) const {
   const RoleResources& each = job.record.spec.resources;
   JobStatus status;
@@ -802,28 +557,22 @@ JobStatus Pool::StatusOf(Time now, const Job& job) const {
     status.fair_cores = Cores(each.coordinator) + job.grant.servers * Cores(each.server) +
                         job.grant.fair_workers * Cores(each.worker);
   }
-  if (!settled_ && !IsOver(job.record.state)) status.waiting = "the agents, which have not reported yet";
+  if (!jobs_.settled() && !IsOver(job.record.state))
+    status.waiting = "the agents, which have not reported yet";
   return status;
 }
 
 std::vector<JobStatus> Pool::jobs(Time now) const {
   std::vector<JobStatus> all;
-  for (const auto* part : {&over_, &jobs_}) {
+  for (const auto* part : {&jobs_.over(), &jobs_.live()}) {
     for (const auto& [id, job] : *part) all.push_back(StatusOf(now, job));
   }
   std::ranges::sort(all, {}, [](const JobStatus& status) { return status.record.id; });
   return all;
 }
 
-const Pool::Job* Pool::Find(JobId id) const {
-  for (const auto* part : {&jobs_, &over_}) {
-    if (const auto at = part->find(id); at != part->end()) return &at->second;
-  }
-  return nullptr;
-}
-
 std::optional<JobStatus> Pool::job(Time now, JobId id) const {
-  const Job* const job = Find(id);
+  const Job* const job = jobs_.Find(id);
   return job == nullptr ? std::nullopt : std::optional(StatusOf(now, *job));
 }
 

@@ -49,9 +49,9 @@ std::map<JobId, double> FairShares(std::vector<Claim> claims, double cores) {
       if (level == 1e300) break;
       for (size_t i = begin; i < end; ++i) {
         if (!open(in[i])) continue;
-        const double its = shares[in[i].id] / in[i].share;
-        if (its > level + 1e-12) {
-          next = std::min(next, its);
+        const double own_level = shares[in[i].id] / in[i].share;
+        if (own_level > level + 1e-12) {
+          next = std::min(next, own_level);
         } else {
           rising += in[i].share;
           next = std::min(next, in[i].most / in[i].share);

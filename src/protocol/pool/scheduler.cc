@@ -4,8 +4,11 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <set>
 #include <string>
 #include <tuple>
+
+#include "base/text.h"
 
 namespace leat::pool {
 namespace {
@@ -258,6 +261,11 @@ void GiveWorkers(FairShares* shares, Room* room) {
   }
 }
 
+Resources Least(const JobDemand& job) {
+  const RoleResources& each = job.resources;
+  return each.coordinator + job.least_servers * each.server + job.least_workers * each.worker;
+}
+
 }  // namespace
 
 Resources& Resources::operator+=(const Resources& other) {
@@ -372,6 +380,30 @@ bool FitsAlone(const std::vector<HostOffer>& hosts, const JobDemand& job) {
   JobDemand alone = job;
   alone.processes.clear();
   return Schedule(hosts, {alone}).front().admitted;
+}
+
+std::string ResourcesText(const Resources& resources) {
+  return Formatted("%.6g cores and %.6g MB", static_cast<double>(resources.millicores) / 1000,
+                   static_cast<double>(resources.memory) / 1e6);
+}
+
+std::string Lacking(const std::vector<HostOffer>& hosts, const JobDemand& job) {
+  if (hosts.empty()) return "agents: the pool has none";
+  for (const ProcessRole role : {ProcessRole::kCoordinator, ProcessRole::kServer, ProcessRole::kWorker}) {
+    const std::string& wanted = job.classes.of(role);
+    if (wanted.empty() ||
+        std::ranges::any_of(hosts, [&](const HostOffer& h) { return h.host_class == wanted; }))
+      continue;
+    std::set<std::string> offered;
+    for (const HostOffer& host : hosts) offered.insert(host.host_class.empty() ? "none" : host.host_class);
+    return "hosts of class '" + wanted + "' for its " + std::string(fields::NameOf(role)) +
+           "; the classes of the pool's hosts: " + Joined(offered);
+  }
+  if (FitsAlone(hosts, job)) return "";
+  Resources all;
+  for (const HostOffer& host : hosts) all += host.offer;
+  return "hosts with room for its minimum of " + ResourcesText(Least(job)) + "; the pool has " +
+         ResourcesText(all) + " on " + Plural(hosts.size(), "host");
 }
 
 }  // namespace leat::pool

@@ -123,4 +123,8 @@ std::vector<Start> NextStarts(std::vector<HostOffer> hosts, const std::vector<Jo
 // Whether the job could run if it were alone on these hosts.
 bool FitsAlone(const std::vector<HostOffer>& hosts, const JobDemand& job);
 
+// Returns what the hosts lack for the minimum of a job that is alone; empty: nothing.
+std::string Lacking(const std::vector<HostOffer>& hosts, const JobDemand& job);
+std::string ResourcesText(const Resources& resources);  // "4 cores and 512 MB"
+
 }  // namespace leat::pool

@@ -1,4 +1,4 @@
-#include "protocol/scaling/activity.h"
+#include "protocol/scaling/autoscaler.h"
 
 #include <gtest/gtest.h>
 

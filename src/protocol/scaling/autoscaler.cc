@@ -2,11 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "base/text.h"
 
 namespace leat::protocol {
+
 namespace {
+
+constexpr Duration kSpacing = std::chrono::milliseconds(200);
+constexpr Duration kLongestRecent = std::chrono::seconds(30);
+constexpr uint64_t kMoves = 10;
 
 using std::chrono::minutes;
 using std::chrono::seconds;
@@ -62,6 +68,82 @@ bool Lasted(Time now, const std::optional<Time>& since, Duration time) {
 }
 
 }  // namespace
+
+bool LoadWindow::Add(Time now, uint64_t arrived, uint64_t trained) {
+  bool same = true;
+  if (!samples_.empty()) {
+    const Sample& last = samples_.back();
+    same = arrived >= last.arrived && trained >= last.trained;
+    if (!same) samples_.clear();
+    if (same && now - last.at < kSpacing) return true;
+  }
+  Sample sample{.at = now, .arrived = arrived, .trained = trained};
+  if (!samples_.empty()) sample.moves = samples_.back().moves + (trained > samples_.back().trained ? 1 : 0);
+  samples_.push_back(sample);
+  if (const auto recent = Recent()) samples_.back().arrival = recent->arrival;
+  while (now - samples_.front().at > kLength) samples_.pop_front();
+  return same;
+}
+
+std::optional<LoadWindow::Rates> LoadWindow::Between(const Sample& first, const Sample& last) const {
+  const Duration span = last.at - first.at;
+  if (span < kShortest) return std::nullopt;
+  return Rates{.arrival = static_cast<double>(last.arrived - first.arrived) / Seconds(span),
+               .throughput = static_cast<double>(last.trained - first.trained) / Seconds(span)};
+}
+
+std::optional<LoadWindow::Rates> LoadWindow::Since(Time from) const {
+  const auto first = std::ranges::lower_bound(samples_, from, {}, &Sample::at);
+  if (first == samples_.end()) return std::nullopt;
+  return Between(*first, samples_.back());
+}
+
+std::optional<LoadWindow::Rates> LoadWindow::Recent() const {
+  if (samples_.empty()) return std::nullopt;
+  const Sample& last = samples_.back();
+  for (auto first = samples_.rbegin(); first != samples_.rend(); ++first) {
+    const Duration span = last.at - first->at;
+    if (span >= kShortest && (last.moves - first->moves >= kMoves || span >= kLongestRecent))
+      return Between(*first, last);
+  }
+  return Between(samples_.front(), last);
+}
+
+double LoadWindow::PeakArrival(Time from) const {
+  double peak = 0;
+  for (auto sample = samples_.rbegin(); sample != samples_.rend() && sample->at >= from; ++sample)
+    peak = std::max(peak, sample->arrival);
+  return peak;
+}
+
+std::optional<double> WorkerGains::Gain(uint32_t workers) const {
+  const auto here = sizes_.find(workers);
+  if (here == sizes_.end() || here == sizes_.begin() || !here->second.settled) return std::nullopt;
+  const auto& [fewer, before] = *std::prev(here);
+  const double gain = (here->second.throughput - before.throughput) / (workers - fewer);
+  return gain > 0 ? std::optional(gain) : std::nullopt;
+}
+
+bool WorkerGains::Knows(uint32_t workers, Time since) const {
+  const auto at = sizes_.find(workers);
+  return at != sizes_.end() && at->second.at >= since;
+}
+
+double WorkerGains::AtLeast(uint32_t workers, uint32_t present, double throughput) const {
+  if (const auto at = sizes_.find(workers); at != sizes_.end()) return at->second.throughput;
+  const auto next = sizes_.upper_bound(workers);
+  const uint32_t fewer = next == sizes_.begin() ? 0 : std::prev(next)->first;
+  const double before = next == sizes_.begin() ? 0 : std::prev(next)->second.throughput;
+  // On the line from `fewer` to a larger size.
+  const auto towards = [&](uint32_t more, double above) {
+    return before + (above - before) * (workers - fewer) / (more - fewer);
+  };
+  double least = before;
+  if (next != sizes_.end()) least = std::max(least, towards(next->first, next->second.throughput));
+  // They may be able to do more than what is seen now.
+  if (present >= workers) least = std::max(least, towards(present, throughput));
+  return least;
+}
 
 void Autoscaler::SetRange(uint32_t least, uint32_t most) {
   config_.least = least;
@@ -212,10 +294,6 @@ bool Autoscaler::GiveUpUseless(Time now) {
   return true;
 }
 
-Time Autoscaler::last_change() const {
-  return std::max(changed_at_, decided_at_.value_or(changed_at_));
-}
-
 void Autoscaler::Grow(Time now, const Load& load) {
   const auto rates = window_.Recent();
   if (!rates) return;
@@ -312,6 +390,22 @@ void Autoscaler::Decide(Time now, uint32_t workers, const std::string& why) {
 void Autoscaler::Stay(const std::string& why) {
   const std::string workers = decision_.workers > 0 ? Plural(decision_.workers, "worker") + ": " : "";
   decision_.reason = workers + why;
+}
+
+bool Activity::OnLoad(Time now, const Load& load, bool open) {
+  const bool work = load.lag > 0 || open || load.arrived != arrived_;
+  arrived_ = load.arrived;
+  // Work is work, whether it can be done now or not.
+  if (work) {
+    active_ = true;
+    silent_since_.reset();
+  } else if (!load.ready) {
+    silent_since_.reset();
+  } else {
+    if (!silent_since_) silent_since_ = now;
+    if (now - *silent_since_ >= kPause) active_ = false;
+  }
+  return active_;
 }
 
 }  // namespace leat::protocol

@@ -12,15 +12,86 @@
 // Pure: time and load are arguments. Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <deque>
+#include <map>
 #include <optional>
 #include <string>
 
 #include "base/clock.h"
-#include "protocol/scaling/load_window.h"
-#include "protocol/scaling/worker_gains.h"
 
 namespace leat::protocol {
+
+// The load of a job over the last minutes: how many events came and how many were trained. Pure state, part
+// of the autoscaler.
+class LoadWindow {
+ public:
+  static constexpr Duration kLength = std::chrono::minutes(10);
+  // Rates over less time are noise.
+  static constexpr Duration kShortest = std::chrono::seconds(3);
+
+  struct Rates {  // events per second
+    double arrival = 0;
+    double throughput = 0;
+  };
+
+  // The counts at `now`, which ascends. A count that has fallen (a server was restored) begins a new window,
+  // and the result is false.
+  bool Add(Time now, uint64_t arrived, uint64_t trained);
+  void Clear() { samples_.clear(); }
+
+  // Over the time from `from` on, as far as it is known; none if that is shorter than kShortest.
+  std::optional<Rates> Since(Time from) const;
+  // Over the last seconds: kShortest, or longer until training has moved often enough for a rate.
+  std::optional<Rates> Recent() const;
+  // The highest recent rate of arrival at any time from `from` on; 0 if it is not known.
+  double PeakArrival(Time from) const;
+
+ private:
+  struct Sample {
+    Time at{0};
+    uint64_t arrived = 0;
+    uint64_t trained = 0;
+    uint64_t moves = 0;  // samples so far in which `trained` had grown
+    double arrival = 0;  // Recent(), at that time
+  };
+  std::optional<Rates> Between(const Sample& first, const Sample& last) const;
+
+  std::deque<Sample> samples_;
+};
+
+// Measurements of how a job's throughput depends on the number of its workers. Pure state, part of the
+// autoscaler.
+class WorkerGains {
+ public:
+  // The job trained so many events per second while it was behind, so all its workers had work. `settled`:
+  // for long enough after the last change.
+  void Record(Time now, uint32_t workers, double throughput, bool settled) {
+    sizes_[workers] = {throughput, now, settled};
+  }
+  // Sizes above this one are to be measured again.
+  void ForgetAbove(uint32_t workers) { sizes_.erase(sizes_.upper_bound(workers), sizes_.end()); }
+  void Clear() { sizes_.clear(); }
+
+  // Events per second that one more worker would add to `workers` if it adds as much as the last ones; none
+  // if that was not measured, or if they have added nothing.
+  std::optional<double> Gain(uint32_t workers) const;
+  // The size was measured at `since` or later.
+  bool Knows(uint32_t workers, Time since) const;
+  // The events per second that so many workers train at least, when `present` workers have just trained
+  // `throughput`. A worker adds at most as much as the one before it, so throughput between two sizes is not
+  // below the line between them.
+  double AtLeast(uint32_t workers, uint32_t present, double throughput) const;
+
+ private:
+  struct Measured {
+    double throughput = 0;
+    Time at{0};
+    bool settled = false;
+  };
+  std::map<uint32_t, Measured> sizes_;  // by number of workers
+};
 
 struct AutoscalerConfig {
   uint32_t least = 1, most = 1;            // workers
@@ -88,7 +159,7 @@ class Autoscaler {
   std::optional<uint32_t> Enough(const Load& load, double arrival, double throughput) const;
   void Decide(Time now, uint32_t workers, const std::string& why);
   void Stay(const std::string& why);
-  Time last_change() const;
+  Time last_change() const { return std::max(changed_at_, decided_at_.value_or(changed_at_)); }
 
   AutoscalerConfig config_;
   ScaleDecision decision_;
@@ -110,6 +181,24 @@ class Autoscaler {
   std::optional<Time> decided_at_;
   std::optional<Time> shrunk_at_, regretted_at_;
   Duration patience_{0};  // before workers are given up; 0: the shortest
+};
+
+// Whether a job needs any worker at all: not while its stream is silent and everything is trained. Pure
+// state; time and load are arguments. Not thread-safe.
+class Activity {
+ public:
+  // A pause of the stream that is no silence.
+  static constexpr Duration kPause = std::chrono::seconds(5);
+
+  // To be called a few times a second. `open`: there is work that the lag does not show. While the job does
+  // not train for another reason than that it has no workers, the answer stays as it is.
+  bool OnLoad(Time now, const Load& load, bool open);
+  bool active() const { return active_; }
+
+ private:
+  bool active_ = true;
+  uint64_t arrived_ = 0;
+  std::optional<Time> silent_since_;
 };
 
 }  // namespace leat::protocol

@@ -50,7 +50,8 @@ void Scale::Restore(const ScaleSet& former, bool same_run) {
 }
 
 void Scale::RestorePause(bool same_run) {
-  if (scale_.paused) leases_.rounds().Pause(same_run ? scale_.begun : placement_.map().Version());
+  if (scale_.paused)
+    leases_.rounds().Suspend(Suspension::kPause, same_run ? scale_.begun : placement_.map().Version());
 }
 
 // ---- commands
@@ -166,8 +167,8 @@ void Scale::OnPause(uint64_t call, const Status& good) {
   if (!good.ok()) return outbox_.Answer(call, AdminReply{good});
   if (!scale_.paused) {
     scale_.paused = true;
-    scale_.begun = leases_.rounds().Untouched();
-    leases_.rounds().Pause(scale_.begun);
+    scale_.begun = leases_.rounds().sequence().Untouched();
+    leases_.rounds().Suspend(Suspension::kPause, scale_.begun);
     outbox_.Journal(scale_);
   }
   outbox_.Answer(call, AdminReply{});
@@ -183,7 +184,7 @@ void Scale::OnContinue(Time now, uint64_t call) {
 
 void Scale::Continue(Time now) {
   if (!scale_.paused && !scale_.pause_reached) return;
-  if (std::exchange(scale_.paused, false)) leases_.rounds().Continue(now);
+  if (std::exchange(scale_.paused, false)) leases_.rounds().Resume(now, Suspension::kPause);
   scale_.begun = 0;
   scale_.pause_reached = false;
   outbox_.Journal(scale_);
@@ -196,8 +197,9 @@ void Scale::RecordPauseReached() {
 }
 
 void Scale::RecordBegun() {
-  if (!scale_.paused || leases_.rounds().paused_from() == scale_.begun) return;
-  scale_.begun = *leases_.rounds().paused_from();
+  const auto from = leases_.rounds().suspended_from(Suspension::kPause);
+  if (!scale_.paused || from == scale_.begun) return;
+  scale_.begun = *from;
   outbox_.Journal(scale_);
 }
 

@@ -15,8 +15,8 @@ class TakeoverTest : public CoordinatorTest {
     Start({});
   }
   struct TwoLanes {
-    NodeId other;                  // the worker of one lane
-    std::vector<Lease> mine, its;  // leases of worker_, and of `other`
+    NodeId other;                     // the worker of one lane
+    std::vector<Lease> mine, others;  // leases of worker_, and of `other`
   };
   void TakeOverTwoLanes(TwoLanes* lanes) {
     config_.strategy = {.kind = StrategyKind::kSync, .lanes = 2};
@@ -24,9 +24,9 @@ class TakeoverTest : public CoordinatorTest {
     Begin();
     lanes->other = JoinWorker();
     lanes->mine = SendHeartbeat(worker_, 1).leases;
-    lanes->its = SendHeartbeat(lanes->other, 1).leases;
+    lanes->others = SendHeartbeat(lanes->other, 1).leases;
     ASSERT_FALSE(lanes->mine.empty());
-    ASSERT_FALSE(lanes->its.empty());
+    ASSERT_FALSE(lanes->others.empty());
     TakeOver();
     ServersReturn();
   }
@@ -348,8 +348,8 @@ TEST_F(TakeoverTest, AStandbyLearnsThatTheJobIsOver) {
 TEST_F(TakeoverTest, LanesStayWithTheirWorkers) {
   TwoLanes lanes;
   ASSERT_NO_FATAL_FAILURE(TakeOverTwoLanes(&lanes));
-  const auto& [other, mine, its] = lanes;
-  EXPECT_THAT(Return(other, its, 1).revoked, IsEmpty());
+  const auto& [other, mine, others] = lanes;
+  EXPECT_THAT(Return(other, others, 1).revoked, IsEmpty());
   now_ += milliseconds(600);  // longer than a lane waits for its worker
   for (const Lease& lease : SendHeartbeat(other, 1).leases) {
     for (const Lease& held : mine)
@@ -363,9 +363,9 @@ TEST_F(TakeoverTest, LanesStayWithTheirWorkers) {
 TEST_F(TakeoverTest, LaterRoundsWaitForLanesThatMayBeHeld) {
   TwoLanes lanes;
   ASSERT_NO_FATAL_FAILURE(TakeOverTwoLanes(&lanes));
-  const auto& [other, mine, its] = lanes;
+  const auto& [other, mine, others] = lanes;
   now_ += seconds(1);
-  EXPECT_THAT(Return(other, its, 5).leases, IsEmpty());
+  EXPECT_THAT(Return(other, others, 5).leases, IsEmpty());
   // It did not get the last of its leases.
   const Lease missed = mine.back();
   auto held = mine;
@@ -394,10 +394,10 @@ TEST_F(TakeoverTest, LanesAreNotGivenAwayWhileTheirWorkersAreAwaited) {
   now_ += config_.lane_wait + milliseconds(1);
   for (const Lease& lease : Return(worker_, held, 5).leases) held.push_back(lease);
   for (const Lease& lease : held) EXPECT_EQ(lease.lane, held[0].lane) << lease.first_step;
-  const auto its = Return(other, {}, 5).leases;
-  ASSERT_FALSE(its.empty());
-  EXPECT_EQ(its[0].first_step, held[0].first_step);
-  EXPECT_NE(its[0].lane, held[0].lane);
+  const auto granted = Return(other, {}, 5).leases;
+  ASSERT_FALSE(granted.empty());
+  EXPECT_EQ(granted[0].first_step, held[0].first_step);
+  EXPECT_NE(granted[0].lane, held[0].lane);
 }
 
 }  // namespace

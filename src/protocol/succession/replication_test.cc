@@ -11,9 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "protocol/succession/candidate.h"
-#include "protocol/succession/followed_journal.h"
-#include "protocol/succession/promises.h"
+#include "protocol/succession/election.h"
 
 namespace leat::protocol {
 namespace {

@@ -1,14 +1,98 @@
 #include "protocol/succession/succession.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <variant>
 
 namespace leat::protocol {
 
+// The content of a journal, sorted by concern. Lists are in its order.
+struct RestoredJournal {
+  IdsReserved ids;                         // the highest of all records
+  std::map<NodeId, MemberJoined> members;  // members that have not left, as recorded last
+  std::vector<SliceAssignment> places;
+  std::optional<GroupNamed> group;  // the last one
+  std::optional<StreamStart> start;
+  RestoredWork work;
+  std::optional<PassesPlanned> passes;
+  std::vector<RateRaised> rates;
+  std::vector<LanesSet> lanes;
+  std::vector<LabelsMarked> labels;
+  std::optional<PublishersGrouped> publishers;
+  std::optional<ScaleSet> scale;
+  uint64_t last_checkpoint = 0;
+
+  void Add(CutsMade& made) { work.cuts.insert(work.cuts.end(), made.cuts.begin(), made.cuts.end()); }
+  void Add(RoundMade& round) {
+    for (const RoundMade::Lane& lane : round.lanes) work.cuts.push_back(lane.cut);
+    work.rounds.push_back(std::move(round));
+  }
+  void Add(StreamStart& made) {
+    if (!start) start = std::move(made);
+  }
+  void Add(IdsReserved& reserved) {
+    ids.node = std::max(ids.node, reserved.node);
+    ids.lease = std::max(ids.lease, reserved.lease);
+  }
+  void Add(RateRaised& raised) { rates.push_back(std::move(raised)); }
+  void Add(LabelsMarked& marked) { labels.push_back(std::move(marked)); }
+  void Add(MemberJoined& joined) { members.insert_or_assign(joined.member.node, joined); }
+  void Add(MembersLeft& left) {
+    for (const NodeId node : left.nodes) members.erase(node);
+  }
+  void Add(SlicesPlaced& placed) { places.insert(places.end(), placed.places.begin(), placed.places.end()); }
+  void Add(GroupNamed& named) { group = std::move(named); }
+  void Add(CheckpointBegun& begun) { last_checkpoint = std::max(last_checkpoint, begun.id); }
+  void Add(LanesSet& set) { lanes.push_back(set); }
+  void Add(ScaleSet& set) { scale = set; }
+  void Add(JournalAgreed&) {}  // elections are over before a coordinator goes on with the journal
+  void Add(PassesPlanned& planned) { passes = std::move(planned); }
+  void Add(PublishersGrouped& grouped) { publishers = grouped; }
+};
+
+void DropReplaced(std::vector<JournalRecord>* records) {
+  const auto only_last_counts = [](const JournalRecord& record) {
+    return std::holds_alternative<GroupNamed>(record) || std::holds_alternative<CheckpointBegun>(record) ||
+           std::holds_alternative<JournalAgreed>(record) || std::holds_alternative<PassesPlanned>(record) ||
+           std::holds_alternative<PublishersGrouped>(record);
+  };
+  std::set<NodeId> gone;
+  std::map<SliceId, SliceAssignment> places;
+  std::map<NodeId, const JournalRecord*> newest;  // newest record of each member
+  std::map<size_t, JournalRecord> last;           // by kind
+  for (JournalRecord& record : *records) {
+    if (const auto* member = std::get_if<MemberJoined>(&record)) {
+      newest[member->member.node] = &record;
+    } else if (const auto* left = std::get_if<MembersLeft>(&record)) {
+      gone.insert(left->nodes.begin(), left->nodes.end());
+    } else if (const auto* some = std::get_if<SlicesPlaced>(&record)) {
+      for (const SliceAssignment& place : some->places) places[place.slice] = place;
+    } else if (only_last_counts(record)) {
+      last.insert_or_assign(record.index(), std::move(record));
+    }
+  }
+  std::erase_if(*records, [&](const JournalRecord& record) {
+    if (const auto* joined = std::get_if<MemberJoined>(&record))
+      return gone.contains(joined->member.node) || newest.at(joined->member.node) != &record;
+    return std::holds_alternative<MembersLeft>(record) || std::holds_alternative<SlicesPlaced>(record) ||
+           only_last_counts(record);
+  });
+  SlicesPlaced placed;
+  for (const auto& [slice, place] : places) placed.places.push_back(place);
+  if (!places.empty()) records->emplace_back(std::move(placed));
+  for (auto& [kind, record] : last) records->push_back(std::move(record));
+}
+
 void Succession::Restore(RecoveredState state) {
-  RestoredJournal journal = ReadJournal(std::move(state.journal));
+  RestoredJournal journal;
+  for (JournalRecord& record : state.journal) {
+    std::visit([&journal](auto& one) { journal.Add(one); }, record);
+  }
   to_.outbox.Restore(journal.ids);
   for (RateRaised& raised : journal.rates) to_.leases.cursors().rates().Add(std::move(raised));
   for (const LanesSet& lanes : journal.lanes) to_.leases.rounds().RestoreLanes(lanes);
@@ -27,7 +111,10 @@ void Succession::Restore(RecoveredState state) {
   if (journal.start) to_.leases.Restore(std::move(journal.work));
   to_.scale.RestorePause(settings_.take_over);
   to_.leases.BeginTerm();
-  settings_.take_over ? TakeOver(journal) : LeaveMembers(journal);
+  if (settings_.take_over) return TakeOver(journal);
+  MembersLeft left;
+  for (const auto& [node, joined] : journal.members) left.nodes.push_back(node);
+  if (!left.nodes.empty()) to_.outbox.Journal(std::move(left));
 }
 
 void Succession::RestoreStream(const RestoredJournal& journal, bool has_checkpoint) {
@@ -43,12 +130,6 @@ void Succession::RestoreStream(const RestoredJournal& journal, bool has_checkpoi
   cursors.Start(journal.start->start);
   to_.placement.map().SetStart(journal.start->start);
   if (journal.passes) cursors.RestorePasses(*journal.passes);
-}
-
-void Succession::LeaveMembers(const RestoredJournal& journal) {
-  MembersLeft left;
-  for (const auto& [node, joined] : journal.members) left.nodes.push_back(node);
-  if (!left.nodes.empty()) to_.outbox.Journal(std::move(left));
 }
 
 void Succession::TakeOver(const RestoredJournal& journal) {

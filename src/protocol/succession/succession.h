@@ -22,9 +22,10 @@
 #include "protocol/predictions/predictions.h"
 #include "protocol/records/journal.h"
 #include "protocol/scaling/scale.h"
-#include "protocol/succession/restored_journal.h"
 
 namespace leat::protocol {
+
+struct RestoredJournal;
 
 struct SuccessionSettings {
   // The members in the journal may be alive and follow this coordinator, with all that they hold. False:
@@ -62,7 +63,6 @@ class Succession {
  private:
   void RestoreStream(const RestoredJournal& journal, bool has_checkpoint);
   void TakeOver(const RestoredJournal& journal);
-  void LeaveMembers(const RestoredJournal& journal);
 
   const SuccessionSettings& settings_;
   Concerns to_;

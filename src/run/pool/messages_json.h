@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 #include "net/frames/handshake.h"
-#include "protocol/pool/messages.h"
+#include "protocol/pool/job_book.h"
 #include "protocol/pool/pool.h"
 
 namespace leat::pool {

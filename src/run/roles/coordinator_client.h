@@ -14,7 +14,7 @@
 #include "net/loop.h"
 #include "net/rpc/client.h"
 #include "net/tls/tls_identity.h"
-#include "protocol/succession/promises.h"
+#include "protocol/succession/election.h"
 #include "run/roles/background_thread.h"
 #include "show/prometheus/role_metrics.h"
 

@@ -14,7 +14,7 @@
 #include "compute/engine/run/progress.h"
 #include "job/job.h"
 #include "net/loop.h"
-#include "protocol/succession/promises.h"
+#include "protocol/succession/election.h"
 #include "run/launcher/signals.h"
 #include "run/roles/coordinator_client.h"
 #include "run/roles/feed/job_feeds.h"

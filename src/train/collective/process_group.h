@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "net/transport.h"
-#include "protocol/allreduce/peer_connections.h"
+#include "protocol/allreduce/reduction.h"
 #include "train/collective/port.h"
 
 namespace leat::collective {

@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/fields/codec.h"
 #include "compute/optim/moments.h"
-#include "protocol/allreduce/bucket_plan.h"
+#include "protocol/allreduce/reduction.h"
 
 namespace leat::step {
 

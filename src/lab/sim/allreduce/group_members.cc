@@ -8,7 +8,6 @@
 #include "compute/optim/mean.h"
 #include "compute/optim/moments.h"
 #include "lab/sim/cluster/concerns.h"
-#include "protocol/allreduce/bucket_plan.h"
 #include "protocol/allreduce/reduction.h"
 
 namespace leat::sim {

@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "lab/sim/hosts/link_queue.h"
 #include "protocol/allreduce/group_member.h"
-#include "protocol/allreduce/peer_connections.h"
 #include "protocol/allreduce/reduction.h"
 
 namespace leat::sim {

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "lab/sim/cluster/concerns.h"
-#include "protocol/allreduce/bucket_plan.h"
+#include "protocol/allreduce/reduction.h"
 
 namespace leat::sim {
 

@@ -17,7 +17,7 @@
 #include "lab/sim/cluster/cluster.h"
 #include "lab/sim/events/event_queue.h"
 #include "lab/sim/invariants.h"
-#include "protocol/succession/electorate.h"
+#include "protocol/succession/election.h"
 
 namespace leat::sim {
 

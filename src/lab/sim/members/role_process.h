@@ -23,7 +23,7 @@
 #include "lab/sim/cluster/world.h"
 #include "lab/sim/hosts/link_queue.h"
 #include "protocol/server/server.h"
-#include "protocol/succession/promises.h"
+#include "protocol/succession/election.h"
 #include "protocol/worker/worker.h"
 
 namespace leat::sim {

@@ -33,10 +33,10 @@ const bool kNoReplica = guards::OnReplica(false);
 const bool kNoAgreement = guards::Agreed(false);
 const bool kNoMajority = guards::Majority(1, 2);
 
-// By their sources, protocol/guards/guard_*.cc.
-const std::vector<std::string> kTested = {"agreed",     "already_applied",  "current_term",
-                                          "majority",   "member",           "on_replica",
-                                          "same_group", "same_incarnation", "unsealed"};
+// By their names in protocol/guards.cc, sorted.
+const std::vector<std::string> kTested = {"Agreed",    "AlreadyApplied",  "CurrentTerm",
+                                          "IsMember",  "Majority",        "OnReplica",
+                                          "SameGroup", "SameIncarnation", "Unsealed"};
 
 struct Concern {
   std::string name;

@@ -1,4 +1,4 @@
-#include "protocol/leases/held/held_splits.h"
+#include "protocol/leases/held/run_order.h"
 
 #include <gtest/gtest.h>
 

@@ -48,8 +48,8 @@ class CoordinatorRoundsTest : public CoordinatorTest {
     std::vector<NodeId> workers = {worker_, JoinWorker(), JoinWorker()};
     std::vector<Lease> leases;
     for (NodeId worker : workers) {
-      const auto its = SendHeartbeat(worker, 2).leases;
-      if (worker != workers[2]) leases.insert(leases.end(), its.begin(), its.end());
+      const auto lanes = SendHeartbeat(worker, 2).leases;
+      if (worker != workers[2]) leases.insert(leases.end(), lanes.begin(), lanes.end());
     }
     for (int i = 0; i < 2; ++i) MakeStep(leases);
     SendServerHeartbeats();
@@ -240,10 +240,10 @@ TEST_F(CoordinatorRoundsTest, WorkersThatJoinOneAfterTheOtherHaveALaneEach) {
   std::map<NodeId, std::vector<uint64_t>> held;
   const auto beat = [&] {
     for (const NodeId worker : workers) {
-      auto& its = held[worker];
-      const auto reply = SendHeartbeat(worker, 2, its);
-      for (const uint64_t id : reply.revoked) std::erase(its, id);
-      for (const Lease& lease : reply.leases) its.push_back(lease.id);
+      auto& held_here = held[worker];
+      const auto reply = SendHeartbeat(worker, 2, held_here);
+      for (const uint64_t id : reply.revoked) std::erase(held_here, id);
+      for (const Lease& lease : reply.leases) held_here.push_back(lease.id);
     }
   };
   beat();
@@ -347,9 +347,9 @@ class AutoLanesTest : public CoordinatorRoundsTest {
     for (int round = 0; round < 2; ++round) {
       std::vector<Lease> leases;
       for (const NodeId worker : workers_) {
-        auto its = SendHeartbeat(worker, 2, {}, released_[worker]).leases;
-        released_[worker] = Ids(its);
-        leases.insert(leases.end(), its.begin(), its.end());
+        auto granted = SendHeartbeat(worker, 2, {}, released_[worker]).leases;
+        released_[worker] = Ids(granted);
+        leases.insert(leases.end(), granted.begin(), granted.end());
       }
       const uint64_t end = leases.empty() ? version_ : EndOf(leases.back());
       while (version_ < end) MakeStep(leases);
@@ -846,12 +846,12 @@ TEST_F(CoordinatorRoundsTest, RoundsAreTheSameForAnyNumberOfWorkersAndAnyDemand)
         workers.pop_back();
       }
       const NodeId worker = workers[rng.Below(workers.size())];
-      auto& its = held[worker];
-      const auto reply = SendHeartbeat(worker, static_cast<uint32_t>(rng.Below(3)), Ids(its));
-      std::erase_if(its, [&](const Lease& lease) {
+      auto& held_here = held[worker];
+      const auto reply = SendHeartbeat(worker, static_cast<uint32_t>(rng.Below(3)), Ids(held_here));
+      std::erase_if(held_here, [&](const Lease& lease) {
         return std::find(reply.revoked.begin(), reply.revoked.end(), lease.id) != reply.revoked.end();
       });
-      its.insert(its.end(), reply.leases.begin(), reply.leases.end());
+      held_here.insert(held_here.end(), reply.leases.begin(), reply.leases.end());
       if (rng.Chance(0.4)) SendServerHeartbeats();
       // A step is complete when all its lanes are leased.
       std::map<uint32_t, Lease> lanes;

@@ -1,4 +1,4 @@
-#include "protocol/leases/rounds/lane_shares.h"
+#include "protocol/leases/rounds/rounds.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

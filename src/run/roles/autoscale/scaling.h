@@ -18,7 +18,6 @@
 #include "net/rpc/scaler/scaler_server.h"
 #include "net/same_host/same_host_peer.h"
 #include "protocol/coordinator/coordinator.h"
-#include "protocol/scaling/activity.h"
 #include "protocol/scaling/autoscaler.h"
 #include "run/roles/background_thread.h"
 

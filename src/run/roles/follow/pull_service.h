@@ -16,7 +16,6 @@
 #include "net/frames/frame.h"
 #include "net/same_host/shared_memory.h"
 #include "protocol/allreduce/group_member.h"
-#include "protocol/allreduce/pull_answer.h"
 #include "protocol/parameters.h"
 #include "train/collective/port.h"
 

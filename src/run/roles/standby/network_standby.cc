@@ -16,7 +16,7 @@
 #include "net/frames/messages.h"
 #include "net/rpc/client.h"
 #include "net/transports.h"
-#include "protocol/succession/followed_journal.h"
+#include "protocol/succession/replication.h"
 #include "run/launcher/signals.h"
 #include "run/roles/background_thread.h"
 #include "run/roles/role.h"

@@ -22,7 +22,7 @@
 #include "job/testing.h"
 #include "net/rpc/client.h"
 #include "net/rpc/server.h"
-#include "protocol/succession/promises.h"
+#include "protocol/succession/election.h"
 #include "protocol/succession/replication.h"
 #include "run/launcher/signals.h"
 #include "storage/checkpoint/journal.h"

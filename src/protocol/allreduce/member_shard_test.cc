@@ -1,4 +1,4 @@
-#include "protocol/allreduce/member/member_shard.h"
+#include "protocol/allreduce/group_member.h"
 
 #include <gtest/gtest.h>
 
