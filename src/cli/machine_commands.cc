@@ -17,7 +17,7 @@
 #include "cli/options.h"
 #include "compute/engine/devices/devices.h"
 #include "compute/engine/lower.h"
-#include "compute/engine/placement/costs.h"
+#include "compute/engine/placement/placement.h"
 #include "job/job.h"
 #include "run/launcher/output/output_file.h"
 

@@ -10,11 +10,11 @@
 
 #include "base/exit_status.h"
 #include "cli/commands.h"
-#include "job/bucket.h"
 #include "job/job.h"
+#include "job/resume.h"
 #include "net/address.h"
+#include "run/launcher/security.h"
 #include "run/launcher/signals.h"
-#include "run/launcher/start/await_healing.h"
 #include "run/roles/role.h"
 
 namespace leat {

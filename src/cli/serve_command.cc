@@ -19,7 +19,7 @@
 #include "compute/engine/plan.h"
 #include "compute/engine/run/progress.h"
 #include "job/job.h"
-#include "job/trained_model.h"
+#include "job/model.h"
 #include "net/http/server.h"
 #include "run/launcher/output/output_file.h"
 #include "run/launcher/security.h"

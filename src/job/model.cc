@@ -9,10 +9,10 @@
 
 #include "base/text.h"
 #include "compute/onnx/export.h"
-#include "compute/onnx/layer.h"
+#include "compute/onnx/network.h"
 #include "job/extensions/extensions.h"
 #include "job/input/input_files.h"
-#include "storage/checkpoint/variables.h"
+#include "storage/checkpoint/store.h"
 #include "stream/decode/decoder.h"
 #include "train/step/trainer.h"
 

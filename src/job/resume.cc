@@ -6,7 +6,7 @@
 #include "base/exit_status.h"
 #include "base/text.h"
 #include "storage/checkpoint/bucket/bucket.h"
-#include "storage/checkpoint/terms.h"
+#include "storage/checkpoint/journal.h"
 
 namespace leat::job {
 namespace {

@@ -8,7 +8,6 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "storage/checkpoint/store.h"
-#include "storage/checkpoint/variables.h"
 
 namespace leat::serve {
 namespace {

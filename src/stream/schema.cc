@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "base/bytes.h"
-#include "base/read_file.h"
+#include "base/path/paths.h"
 #include "base/text.h"
 #include "stream/decode/row_writer.h"
 #include "stream/decode/text.h"

@@ -27,18 +27,16 @@
 #include "lab/sim/cluster/cluster.h"
 #include "lab/sim/events/distribution.h"
 #include "lab/sim/events/memory.h"
-#include "lab/sim/workload.h"
 #include "lab/study/analysis.h"
 #include "lab/study/profile.h"
 #include "lab/study/simulation.h"
 #include "protocol/parameters.h"
 #include "protocol/placement.h"
-#include "run/roles/input/input_errors.h"
 #include "run/roles/input/split_loader.h"
 #include "show/report/display.h"
 #include "show/report/progress.h"
 #include "stream/source.h"
-#include "train/step/run_trainer.h"
+#include "train/step/trainer.h"
 
 namespace leat {
 namespace {

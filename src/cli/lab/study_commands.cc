@@ -29,8 +29,8 @@
 #include "lab/study/profile.h"
 #include "lab/study/simulation.h"
 #include "run/launcher/output/output_file.h"
+#include "run/launcher/security.h"
 #include "run/launcher/signals.h"
-#include "run/launcher/token.h"
 #include "stream/bots/bots.h"
 
 namespace leat {

@@ -16,8 +16,7 @@
 #include "net/rpc/client.h"
 #include "run/launcher/admin.h"
 #include "run/launcher/output/output_file.h"
-#include "run/launcher/record_timeline.h"
-#include "run/launcher/token.h"
+#include "run/launcher/security.h"
 #include "show/report/display.h"
 #include "show/timeline/trace.h"
 

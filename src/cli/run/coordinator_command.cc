@@ -16,7 +16,6 @@
 #include "run/launcher/security.h"
 #include "run/launcher/signals.h"
 #include "run/launcher/start/start_job.h"
-#include "run/launcher/token.h"
 #include "run/pool/pool_server.h"
 #include "run/roles/feed/job_feeds.h"
 #include "run/roles/standby/standby.h"

@@ -8,7 +8,6 @@
 #include "cli/options.h"
 #include "run/launcher/security.h"
 #include "run/launcher/signals.h"
-#include "run/launcher/token.h"
 #include "run/roles/role.h"
 
 namespace leat {

@@ -8,7 +8,7 @@
 #include <unordered_set>
 
 #include "base/exit_status.h"
-#include "base/read_file.h"
+#include "base/path/paths.h"
 #include "compute/graph/graph.h"
 #include "compute/nn/layers/kinds.h"
 #include "compute/nn/loss.h"

@@ -7,7 +7,7 @@
 
 #include "base/encoding/printable.h"
 #include "base/exit_status.h"
-#include "base/read_file.h"
+#include "base/path/paths.h"
 #include "base/text.h"
 #include "stream/avro/avro_program.h"
 #include "stream/csv/csv.h"

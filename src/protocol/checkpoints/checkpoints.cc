@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "protocol/guards.h"
-#include "protocol/records/recovered_state.h"
+#include "protocol/records/journal.h"
 
 namespace leat::protocol {
 

@@ -17,9 +17,9 @@
 #include <set>
 #include <vector>
 
-#include "protocol/members/roster.h"
 #include "base/clock.h"
 #include "base/ids.h"
+#include "protocol/members/roster.h"
 #include "protocol/slices/slice_map.h"
 
 namespace leat::protocol {

@@ -21,7 +21,6 @@
 #include "protocol/leases/split_queue.h"
 #include "protocol/members/roster.h"
 #include "protocol/slices/slice_map.h"
-#include "protocol/slices/slice_progress.h"
 
 namespace leat::protocol {
 

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "run/feed/server.h"
 #include "storage/checkpoint/file.h"
-#include "stream/identity.h"
+#include "stream/files.h"
 
 namespace leat::feed {
 namespace {

@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/recorder/spans_codec.h"
+#include "base/recorder/recorder.h"
 #include "base/text.h"
 
 namespace leat::launcher {

@@ -10,7 +10,7 @@
 #include <tuple>
 #include <variant>
 
-#include "base/recorder/spans_codec.h"
+#include "base/recorder/recorder.h"
 #include "net/rpc/server.h"
 
 namespace leat::launcher {

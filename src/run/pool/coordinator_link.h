@@ -15,8 +15,8 @@
 #include "base/threads/thread.h"
 #include "net/rpc/client.h"
 #include "net/tls/tls_identity.h"
-#include "run/launcher/admin.h"
 #include "protocol/pool/job_book.h"
+#include "run/launcher/admin.h"
 
 namespace leat::pool {
 

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/threads/thread.h"
-#include "protocol/topology/round_trips.h"
+#include "protocol/topology/topology_settings.h"
 #include "run/roles/role.h"
 
 namespace leat::roles {

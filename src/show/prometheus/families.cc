@@ -13,7 +13,7 @@
 #include <sstream>
 #include <variant>
 
-#include "base/metrics/process.h"
+#include "base/metrics/metrics.h"
 
 namespace leat::observe {
 namespace {

@@ -15,7 +15,6 @@
 #include "base/clock.h"
 #include "base/metrics/auc.h"
 #include "base/metrics/drift.h"
-#include "base/metrics/fading.h"
 #include "compute/nn/loss.h"
 #include "compute/optim/optimizer.h"
 #include "protocol/coordinator/coordinator.h"

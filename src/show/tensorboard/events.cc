@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <limits>
 
+#include "base/bytes.h"
 #include "base/clock.h"
-#include "base/encoding/crc32c.h"
 #include "base/fields/codec.h"
 #include "base/text.h"
 #include "show/tensorboard/event.pb.h"

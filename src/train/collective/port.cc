@@ -6,9 +6,9 @@
 #include "base/fields/codec.h"
 #include "base/fields/description.h"
 #include "net/frames/frame.h"
+#include "protocol/allreduce/reduction.h"
 #include "protocol/allreduce/training_state.h"
 #include "protocol/messages_data.h"
-#include "protocol/allreduce/reduction.h"
 
 namespace leat::collective {
 

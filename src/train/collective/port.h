@@ -15,7 +15,6 @@
 #include "base/status.h"
 #include "net/frames/handshake.h"
 #include "net/transport.h"
-#include "protocol/allreduce/peer_connections.h"
 #include "protocol/allreduce/reduction.h"
 
 namespace leat::collective {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "lab/sim/cluster/concerns.h"
-#include "protocol/allreduce/pull_answer.h"
+#include "protocol/allreduce/group_member.h"
 
 namespace leat::sim {
 

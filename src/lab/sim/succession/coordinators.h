@@ -23,8 +23,7 @@
 #include "lab/sim/members/role_process.h"
 #include "protocol/coordinator/coordinator.h"
 #include "protocol/messages_control.h"
-#include "protocol/succession/candidate.h"
-#include "protocol/succession/followed_journal.h"
+#include "protocol/succession/election.h"
 #include "protocol/succession/replication.h"
 
 namespace leat::sim {

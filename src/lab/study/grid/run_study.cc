@@ -20,7 +20,7 @@
 #include "run/launcher/admin.h"
 #include "run/launcher/output/output_file.h"
 #include "run/launcher/processes.h"
-#include "run/launcher/token.h"
+#include "run/launcher/security.h"
 
 namespace leat::study {
 

@@ -18,7 +18,6 @@
 
 #include "base/exit_status.h"
 #include "base/path/paths.h"
-#include "job/bucket.h"
 #include "job/input/input_files.h"
 #include "job/resume.h"
 #include "net/address.h"

@@ -23,7 +23,6 @@
 #include "run/roles/role.h"
 #include "stream/dead_letters.h"
 #include "stream/decode/decoder.h"
-#include "stream/decode/text_hint.h"
 #include "stream/schema.h"
 #include "stream/source.h"
 

@@ -15,7 +15,6 @@
 #include "run/roles/role.h"
 #include "storage/checkpoint/journal.h"
 #include "storage/checkpoint/store.h"
-#include "storage/checkpoint/terms.h"
 
 namespace leat::roles {
 namespace {

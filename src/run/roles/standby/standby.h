@@ -20,7 +20,7 @@
 #include "base/status.h"
 #include "job/job.h"
 #include "net/rpc/server.h"
-#include "protocol/succession/candidate.h"
+#include "protocol/succession/election.h"
 #include "run/roles/start/coordinator_options.h"
 
 namespace leat::roles {

@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "base/log.h"
-#include "job/share_layout.h"
+#include "job/model.h"
 #include "net/address.h"
 #include "run/roles/role.h"
 #include "stream/dead_letters.h"

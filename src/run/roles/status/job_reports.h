@@ -24,9 +24,8 @@
 #include "run/roles/background_thread.h"
 #include "run/roles/recording/recording.h"
 #include "run/roles/start/coordinator_options.h"
-#include "show/history/recorder.h"
+#include "show/history/job_monitor.h"
 #include "show/report/job_status.h"
-#include "show/report/prequential.h"
 #include "show/report/progress.h"
 #include "show/tensorboard/run_writer.h"
 
