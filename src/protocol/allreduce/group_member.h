@@ -38,7 +38,7 @@
 
 namespace leat::protocol {
 
-// ---- answers to those that follow the parameters (subscribers/follower.h): pure functions
+// ---- answers to those that follow the parameters (subscribers/subscriber.h): pure functions
 
 // The values that a member has between two steps.
 struct MemberValues {

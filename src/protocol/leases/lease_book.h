@@ -148,7 +148,8 @@ class LeaseBook {
   void DropHolders(Item* item);
   // The item needs no worker any more.
   void Finish(Item* item);
-  // Finished items are not looked at any more. Call it before any are erased.
+  // Finished items are not looked at any more. Call it before any are erased, and before a released item gets
+  // another stage, or it would be released twice.
   void ForgetFinished();
   // All leases are void.
   void ForgetLeases();

@@ -210,7 +210,10 @@ std::optional<Lease> SplitQueue::Grant(Time now, uint64_t id, NodeId worker, con
   for (;;) {
     auto next = FindOwn(worker);
     if (!next && fresh_count_ == 0) return std::nullopt;
-    if (!next) next = std::ranges::max_element(fresh_, {}, &FreeSplits::size)->begin()->second;
+    if (!next)
+      next = std::ranges::max_element(fresh_, {}, [](const FreeSplits& free) { return free.size(); })
+                 ->begin()
+                 ->second;
     Split& split = At(*next);
     RunSet missing = slices.Missing(split.cut);
     if (!missing.empty()) return GrantRuns(now, id, worker, &split, std::move(missing));

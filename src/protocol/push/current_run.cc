@@ -38,6 +38,8 @@ bool CurrentRun::Pull(Time now, bool all) {
 void CurrentRun::Start(const Lease& lease, uint32_t index, uint32_t run) {
   const Cut& cut = lease.cut;
   const uint32_t begin = run * cut.run;
+  auto from = std::move(run_.from);  // its memory
+  from.clear();
   run_ = {.active = true,
           .lease = lease.id,
           .index = index,
@@ -45,7 +47,7 @@ void CurrentRun::Start(const Lease& lease, uint32_t index, uint32_t run) {
           .begin = begin,
           .end = begin + cut.BatchesOf(run),
           .batch = begin,
-          .from = {},
+          .from = std::move(from),
           .version = versions_.LowestKnown(),
           .rate = lease.rate};
 }

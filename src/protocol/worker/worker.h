@@ -40,6 +40,9 @@ struct WorkerConfig {
 class Worker {
  public:
   explicit Worker(WorkerConfig config);
+  // Its parts know each other by reference.
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
 
   // `term`: of the coordinator.
   void OnJoined(NodeId node, uint64_t term = 0) {

@@ -192,7 +192,8 @@ int Spawn(const std::vector<std::string>& arguments, const std::vector<std::stri
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&files, error, STDERR_FILENO);
+  if (error != STDERR_FILENO)
+    posix_spawn_file_actions_adddup2(&files, error, STDERR_FILENO);  // it may be closed
   posix_spawn_file_actions_addclosefrom_np(&files, STDERR_FILENO + 1);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);

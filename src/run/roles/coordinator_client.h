@@ -54,7 +54,7 @@ class CoordinatorClient {
     return JoinUntil(request, loop_.Now() + options_.join_deadline, nullptr);
   }
   // As Join, of a server or worker that was evicted: until a coordinator answers, it votes as the node that
-  // it was (protocol/succession/promises.h). Its deadline is silence_limit, if that is longer.
+  // it was (protocol/succession/election.h). Its deadline is silence_limit, if that is longer.
   Result<protocol::JoinReply> JoinAgain(const protocol::JoinRequest& request, Duration call_deadline,
                                         protocol::Promises* former);
   // Makes a Join or JoinAgain that blocks, or is called later, return kAborted, unless the coordinator has

@@ -32,7 +32,7 @@ struct Hooks {
   std::function<void(Time, const protocol::ControlRequest&)> on_request;
   // Each fault, in words.
   std::function<void(Time, const std::string&)> on_fault;
-  // A follower has completed a round, that it began at the second time.
+  // A subscriber has completed a sweep, that it began at the second time.
   std::function<void(Time, Time asked)> on_followed;
   // Called at this interval of virtual time; false ends the run.
   Duration watch_every{0};

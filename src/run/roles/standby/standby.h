@@ -48,7 +48,7 @@ Status RunStandby(StandbyOptions options);
 // ---- elections
 
 // A coordinator that is not one yet: it answers members that look for theirs at its address, and stands for
-// election once nobody else answers them (protocol/succession/candidate.h). Thread-safe.
+// election once nobody else answers them (protocol/succession/election.h). Thread-safe.
 class Election {
  public:
   // Listens on the address of the coordinator that it may become.
