@@ -388,7 +388,7 @@ void Pool::Obey(Time now, Job* job, const JobGrant& grant, bool lost_home) {
 
 // Whether all jobs have no more than is granted, and nothing ends.
 bool Pool::IsQuiet() const {
-  return jobs_.ending().empty() && std::ranges::none_of(jobs_.live(), [this](const auto& entry) {
+  return jobs_.ending().empty() && std::ranges::none_of(jobs_.live(), [](const auto& entry) {
            const Job& job = entry.second;
            const bool more = job.Count(ProcessRole::kServer) > job.grant.servers ||
                              job.Count(ProcessRole::kWorker) > job.grant.workers;
