@@ -45,7 +45,7 @@ ServerBytes BytesOn(const std::vector<NodeId>& servers, const std::vector<Placed
   return bytes;
 }
 
-ServerBytes::iterator Least(ServerBytes& bytes) {
+ServerBytes::iterator WithLeast(ServerBytes& bytes) {
   return std::ranges::min_element(bytes, {}, [](const auto& entry) { return entry.second; });
 }
 
@@ -246,7 +246,7 @@ void SliceMap::Adopt(NodeId former, const std::vector<NodeId>& servers) {
   }
   std::ranges::stable_sort(orphans, std::greater(), &PlacedSlice::bytes);
   for (PlacedSlice* slice : orphans) {
-    const auto least = Least(bytes);
+    const auto least = WithLeast(bytes);
     least->second += slice->bytes;
     Give(*slice, least->first);
   }
@@ -477,7 +477,7 @@ Result<bool> SliceMap::Report(const ServerHeartbeat& heartbeat, const std::vecto
       // The server with the fewest bytes that has not failed to restore it.
       ServerBytes bytes = BytesOn(servers, states_);
       for (const NodeId failed : slice->failed_servers) bytes.erase(failed);
-      server = bytes.empty() ? NodeId() : Least(bytes)->first;
+      server = bytes.empty() ? NodeId() : WithLeast(bytes)->first;
     }
     if (server == NodeId()) {
       failure = Status(Code::kDataLoss, "slice " + ToString(slice_incarnation.slice) +

@@ -75,8 +75,8 @@ HostPlace PlaceFrom(const Config& map) {
 
 // A job's mistake in one line, or ok: a site or class that no host of `offered` has, with those that there
 // are. `part` is site or host_class; an empty name is ok.
-Status CheckOffered(std::string HostPlace::*part, const std::string& wanted,
-                    const std::vector<HostPlace>& offered) {
+Status CheckPartOffered(std::string HostPlace::*part, const std::string& wanted,
+                        const std::vector<HostPlace>& offered) {
   if (wanted.empty()) return {};
   std::set<std::string> there;
   for (const HostPlace& place : offered) {
@@ -98,7 +98,7 @@ void CheckInMap(const Config& section, const char* key, const std::string& wante
     if (!(place.*part).empty()) offered.push_back(place);
   }
   if (offered.empty()) return;
-  if (const Status there = CheckOffered(part, wanted, offered); !there.ok())
+  if (const Status there = CheckPartOffered(part, wanted, offered); !there.ok())
     section.At(key).Fail(there.message());
 }
 
@@ -214,9 +214,9 @@ std::string DistanceWarning(const TopologySettings& settings, std::string_view r
 // ---- servers and replicas
 
 Status CheckOffered(const TopologySettings& settings, const std::vector<HostPlace>& offered) {
-  LEAT_RETURN_IF_ERROR(CheckOffered(&HostPlace::site, settings.server_site, offered));
-  LEAT_RETURN_IF_ERROR(CheckOffered(&HostPlace::host_class, settings.server_class, offered));
-  return CheckOffered(&HostPlace::host_class, settings.worker_class, offered);
+  LEAT_RETURN_IF_ERROR(CheckPartOffered(&HostPlace::site, settings.server_site, offered));
+  LEAT_RETURN_IF_ERROR(CheckPartOffered(&HostPlace::host_class, settings.server_class, offered));
+  return CheckPartOffered(&HostPlace::host_class, settings.worker_class, offered);
 }
 
 std::vector<double> ServerWeights(const TopologySettings& settings, const std::vector<HostPlace>& servers,

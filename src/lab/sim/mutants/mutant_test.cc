@@ -38,7 +38,7 @@ const std::vector<std::string> kTested = {"Agreed",    "AlreadyApplied",  "Curre
                                           "IsMember",  "Majority",        "OnReplica",
                                           "SameGroup", "SameIncarnation", "Unsealed"};
 
-struct Concern {
+struct MutantSearch {
   std::string name;
   std::function<ClusterResult(uint64_t seed)> run;
   // At least one of them must be violated.
@@ -48,8 +48,8 @@ struct Concern {
   uint64_t first_seed = 1;
 };
 
-Concern InSwarm(const Strategy& strategy, std::vector<Invariant> found_by, uint32_t replicas = 1,
-                uint64_t first_seed = 1) {
+MutantSearch InSwarm(const Strategy& strategy, std::vector<Invariant> found_by, uint32_t replicas = 1,
+                     uint64_t first_seed = 1) {
   std::string name(protocol::Name(strategy.kind));
   if (strategy.backup > 0) name += " with a backup";
   if (strategy.deterministic) name += ", deterministic";
@@ -61,11 +61,11 @@ Concern InSwarm(const Strategy& strategy, std::vector<Invariant> found_by, uint3
 }
 
 // The jobs of `leat simulate --faults`.
-Concern InRandomJobs(std::vector<Invariant> found_by, uint64_t first_seed = 1) {
+MutantSearch InRandomJobs(std::vector<Invariant> found_by, uint64_t first_seed = 1) {
   return {"random jobs", [](uint64_t seed) { return RunFaultJob(seed); }, std::move(found_by), first_seed};
 }
 
-Concern WithStandbys(const Strategy& strategy) {
+MutantSearch WithStandbys(const Strategy& strategy) {
   return {std::string(protocol::Name(strategy.kind)) + " with standbys",
           [strategy](uint64_t seed) {
             return RunWithStandbys({.seed = seed, .strategy = strategy, .standbys = 1 + seed % 2});
@@ -74,7 +74,7 @@ Concern WithStandbys(const Strategy& strategy) {
 }
 
 // The jobs whose exactly-once property depends on the check that this program lacks.
-std::vector<Concern> Concerned() {
+std::vector<MutantSearch> Concerned() {
   if (kNoGroup) {
     return {InSwarm({.kind = Kind::kAllReduce, .lanes = 4}, {Invariant::kAllReduceOneGroup}),
             InSwarm({.kind = Kind::kAllReduce, .lanes = 4, .deterministic = true},
