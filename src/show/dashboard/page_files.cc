@@ -21,14 +21,6 @@ LEAT_PAGE_FILE(leat_page_main, "main.js")
 LEAT_PAGE_FILE(leat_page_chart, "chart.js")
 
 namespace leat::observe {
-namespace {
-
-constexpr const char* kHtml = "text/html; charset=utf-8";
-constexpr const char* kCss = "text/css; charset=utf-8";
-constexpr const char* kScript = "text/javascript; charset=utf-8";
-
-#define LEAT_CONTENT(name) \
-  { name, static_cast<size_t>(name##_end - name) }
 
 using report::Shown;
 
@@ -54,6 +46,15 @@ struct PageContent {
   std::vector<PageFigure> bars, details;  // figures of members
 };
 LEAT_FIELDS(PageContent, (charts), (columns), (bars), (details));
+
+namespace {
+
+constexpr const char* kHtml = "text/html; charset=utf-8";
+constexpr const char* kCss = "text/css; charset=utf-8";
+constexpr const char* kScript = "text/javascript; charset=utf-8";
+
+#define LEAT_CONTENT(name) \
+  { name, static_cast<size_t>(name##_end - name) }
 
 constexpr std::string_view kWorker = fields::NameOf(MemberSample::Role::kWorker),
                            kServer = fields::NameOf(MemberSample::Role::kServer);
