@@ -174,9 +174,9 @@ class Other {
     if (pid_ == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       try {
-        for (Alone its(job);;) {
-          its.Step();
-          const uint64_t done = ++shared_->its;
+        for (Alone worker(job);;) {
+          worker.Step();
+          const uint64_t done = ++shared_->other;
           while (shared_->in_step && shared_->mine < done) sched_yield();
         }
       } catch (const std::exception& e) {
@@ -184,7 +184,7 @@ class Other {
       }
       _exit(1);
     }
-    while (shared_->its == 0 && alive()) usleep(1000);
+    while (shared_->other == 0 && alive()) usleep(1000);
     kill(pid_, SIGSTOP);
   }
   ~Other() {
@@ -199,19 +199,19 @@ class Other {
 
   void TakeTurn(Alone& with, double batch, double seconds, bool in_step, Rate* rate) {
     shared_->in_step = in_step;
-    shared_->mine = shared_->its.load();
+    shared_->mine = shared_->other.load();
     kill(pid_, SIGCONT);
     const auto step = [&] {
       with.Step();
       const uint64_t done = ++shared_->mine;
-      while (in_step && shared_->its < done) {
+      while (in_step && shared_->other < done) {
         sched_yield();
         if (!alive()) throw std::runtime_error("the other worker has ended");
       }
     };
     // It may have been stopped in the middle of a batch.
     if (in_step) step();
-    const uint64_t before = shared_->its;
+    const uint64_t before = shared_->other;
     const double begin = Now();
     do {
       step();
@@ -219,13 +219,13 @@ class Other {
     } while (Now() < begin + seconds);
     rate->seconds += Now() - begin;
     kill(pid_, SIGSTOP);
-    rate->events += batch * static_cast<double>(shared_->its - before);
+    rate->events += batch * static_cast<double>(shared_->other - before);
   }
 
  private:
   struct Shared {
     std::atomic<uint64_t> mine = 0;  // batches
-    alignas(64) std::atomic<uint64_t> its = 0;
+    alignas(64) std::atomic<uint64_t> other = 0;
     std::atomic<bool> in_step = false;
   };
 

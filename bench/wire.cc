@@ -85,10 +85,10 @@ class Server {
   const std::string& address() const { return address_; }
   // CPU time of this process and the server.
   double CpuSeconds() const {
-    clockid_t its = 0;
-    clock_getcpuclockid(child_, &its);
+    clockid_t child_clock = 0;
+    clock_getcpuclockid(child_, &child_clock);
     double seconds = 0;
-    for (const clockid_t clock : {its, CLOCK_PROCESS_CPUTIME_ID}) {
+    for (const clockid_t clock : {child_clock, CLOCK_PROCESS_CPUTIME_ID}) {
       timespec time{};
       clock_gettime(clock, &time);
       seconds += static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);

@@ -117,7 +117,7 @@ class _Network:
         finite = np.isfinite(rows)
         if not finite.all():  # relu would make a number of it again
             row, place = np.argwhere(~finite)[0]
-            name = next(name for name, its in self._inputs.items() if its == place)
+            name = next(name for name, at in self._inputs.items() if at == place)
             raise ValueError(f"feature {name!r} is {rows[row, place]}; nothing can be predicted from it")
         self._learner.predict(rows, scores)
 
