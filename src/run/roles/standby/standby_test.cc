@@ -77,6 +77,10 @@ class StandbyTest : public ::testing::Test {
     options.coordinator.metrics = metrics_;
     return RunStandby(std::move(options));
   }
+  std::vector<protocol::JoinRequest> Joins() {
+    std::lock_guard lock(mutex_);
+    return joins_;
+  }
   // The first `count` keep-alives are answered, then `then` is called with each.
   void AnswerThen(int count, std::function<std::optional<protocol::KeepAliveReply>()> then) {
     on_keep_alive_ = [this, count, then = std::move(then)](NodeId) {
@@ -101,9 +105,10 @@ class StandbyTest : public ::testing::Test {
 TEST_F(StandbyTest, EndsWithTheJob) {
   AnswerThen(2, [] { return protocol::KeepAliveReply{.stop = true}; });
   EXPECT_TRUE(Run().ok());
-  ASSERT_THAT(joins_, SizeIs(1));
-  EXPECT_EQ(joins_[0].role, protocol::Role::kCoordinator);
-  EXPECT_THAT(joins_[0].address, HasSubstr("127.0.0.1:"));
+  const auto joins = Joins();
+  ASSERT_THAT(joins, SizeIs(1));
+  EXPECT_EQ(joins[0].role, protocol::Role::kCoordinator);
+  EXPECT_THAT(joins[0].address, HasSubstr("127.0.0.1:"));
 }
 
 TEST_F(StandbyTest, IsAliveAsLongAsItAsks) {
@@ -127,9 +132,10 @@ TEST_F(StandbyTest, JoinsAgainAfterAnEviction) {
     return protocol::KeepAliveReply{.evicted = node == NodeId(1), .stop = node == NodeId(2)};
   };
   EXPECT_TRUE(Run().ok());
-  ASSERT_THAT(joins_, SizeIs(2));
-  EXPECT_EQ(joins_[0].address, joins_[1].address);
-  EXPECT_EQ(joins_[0].process, joins_[1].process);
+  const auto joins = Joins();
+  ASSERT_THAT(joins, SizeIs(2));
+  EXPECT_EQ(joins[0].address, joins[1].address);
+  EXPECT_EQ(joins[0].process, joins[1].process);
 }
 
 TEST_F(StandbyTest, TakesOverFromACoordinatorThatDoesNotAnswer) {
