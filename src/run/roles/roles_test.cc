@@ -102,8 +102,8 @@ class RolesTest : public ::testing::Test {
     if (reply.ok()) last_ = Json::parse(std::get<protocol::StatusReply>(*reply).json);
     return last_;
   }
-  void Admin(AdminRequest::Kind kind, NodeId node = {}) {
-    (void)client_->Call(AdminRequest{.kind = kind, .node = node}, std::chrono::seconds(60));
+  void Admin(AdminRequest::Kind kind, NodeId node = {}, Duration deadline = std::chrono::seconds(60)) {
+    (void)client_->Call(AdminRequest{.kind = kind, .node = node}, deadline);
   }
   // Waits until the job has trained pause_at_ events and does nothing more.
   bool Pauses() {
@@ -276,7 +276,8 @@ TEST_F(RolesTest, WithoutSpaceForTheJournalAllWait) {
   ASSERT_TRUE(WaitFor([&] { return Now()["published"] == kEvents; }));
   {
     const FileSizeLimit limit(std::filesystem::file_size(job_->directory + "/term-000001/journal"));
-    Admin(AdminRequest::Kind::kContinue);
+    // The answer would wait for the journal.
+    Admin(AdminRequest::Kind::kContinue, {}, std::chrono::seconds(5));
     const auto waiting = [&] { return Now().value("waiting_for", std::string()); };
     ASSERT_TRUE(WaitFor([&] { return !waiting().empty(); }));
     EXPECT_THAT(waiting(),
