@@ -6,11 +6,10 @@ A link is checked when it names a file of the repository, a heading, or both. Wo
 parts of a page do not count. Prints one line for each mistake, and exits 1 when there is any.
 """
 
-import argparse
 import re
 import sys
-import tempfile
-from pathlib import Path
+
+import check_main
 
 BULLET_LINES = 2
 BULLET = re.compile(r"\s*([-*+]|\d+\.) ")
@@ -113,27 +112,10 @@ def selftest():
     }
     expected = ["README.md:16", "README.md:5", "docs/a.md:10", "docs/a.md:12", "docs/a.md:13", "docs/a.md:9",
                 "docs/architecture.md:1", "docs/status.md:2"]
-    with tempfile.TemporaryDirectory() as name:
-        for path, text in tree.items():
-            (Path(name) / path).parent.mkdir(parents=True, exist_ok=True)
-            (Path(name) / path).write_text(text, encoding="utf-8")
-        found = sorted(error.split(": ")[0] for error in check(Path(name)))
+    found = sorted(error.split(": ")[0] for error in check_main.found_in(tree, check))
     if found != expected:
         sys.exit(f"check_docs --selftest: expected {expected}, found {found}")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
-    parser.add_argument("--selftest", action="store_true")
-    args = parser.parse_args()
-    if args.selftest:
-        return selftest()
-    errors = check(args.root)
-    for error in errors:
-        print(error)
-    return 1 if errors else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    check_main.main(__doc__, check, selftest)

@@ -5,11 +5,10 @@ A header x.h has to be the first include of x.cc, or of x_test.cc if there is no
 compiles all other headers alone (the target `lone_headers`). Prints one line per mistake, and exits with 1 if there are any.
 """
 
-import argparse
 import re
 import sys
-import tempfile
-from pathlib import Path
+
+import check_main
 
 FOLDERS = ("src", "bench", "fuzz", "tests")
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)
@@ -46,27 +45,10 @@ def selftest():
         "bench/lone.h": "",
     }
     expected = ["src/base/b.cc:1", "src/base/c.cc:1", "src/base/d_test.cc:1", "src/net/a.cc:2"]
-    with tempfile.TemporaryDirectory() as name:
-        for path, text in tree.items():
-            (Path(name) / path).parent.mkdir(parents=True, exist_ok=True)
-            (Path(name) / path).write_text(text, encoding="utf-8")
-        found = [error.split(": ")[0] for error in check(Path(name))]
+    found = [error.split(": ")[0] for error in check_main.found_in(tree, check)]
     if sorted(found) != expected:
         sys.exit(f"check_headers --selftest: expected {expected}, found {found}")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
-    parser.add_argument("--selftest", action="store_true")
-    args = parser.parse_args()
-    if args.selftest:
-        return selftest()
-    errors = check(args.root)
-    for error in errors:
-        print(error)
-    return 1 if errors else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    check_main.main(__doc__, check, selftest)
