@@ -5,8 +5,8 @@
 //
 // Invariants:
 // - A slice applies a run at most once, in the incarnation that the push names.
-// - What slices with a replica have taken is forwarded in the same order. A replica takes what its primary
-//   forwards, and refuses to go on once it is not what its primary is.
+// - Pushes that a slice with a replica has taken are forwarded in the same order. A replica takes all that
+//   its primary forwards, and refuses to go on once the two differ.
 // - A reply says what is true when it is made, not when its push was applied. Nothing that the replica of a
 //   slice may lack is said of it. A ticket is answered at most once.
 //
