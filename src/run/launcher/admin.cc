@@ -80,8 +80,8 @@ Result<timeline::Recorded> RecordTimeline(control::ControlClient& client, Durati
                                           Duration patience) {
   using Kind = protocol::TimelineRequest::Kind;
   const MonotonicClock clock;
-  LEAT_ASSIGN_OR_RETURN(protocol::TimelineReply reply,
-                        Ask(client, {.kind = Kind::kStart, .length = length}, patience));
+  LEAT_ASSIGN_OR_RETURN(protocol::TimelineReply reply, Ask(client, {.kind = Kind::kStart, .length = length},
+                                                           std::min(patience, kStatusTimeout)));
   const Time until = clock.Now() + length + patience;
   protocol::TimelineRequest fetch{.kind = Kind::kFetch, .recording = reply.recording};
   while (true) {

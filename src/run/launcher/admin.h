@@ -29,7 +29,8 @@ Status RunAdmin(control::ControlClient& client, const protocol::AdminRequest& re
 Result<protocol::AdminRequest> DrainRequest(std::string_view name);
 
 // Blocks for the time that is recorded, some seconds more, and then for as long as parts of the recording
-// come: `patience` is for each of these waits, however large the recording is. The error is the
+// come: `patience` is for each of these waits, however large the recording is. A coordinator that does not
+// say at once that it records is given up like one that does not tell its status. The error is the
 // coordinator's, or that of a call to it. A process that does not answer is named in the result, and holds
 // nothing up.
 inline constexpr Duration kTimelinePatience = std::chrono::seconds(30);
