@@ -102,10 +102,10 @@ def test_a_checkpoint_continues_after_the_link_was_cut(tmp_path, hosts):
         hosts.cut(0, 1)
         leat.wait_for(lambda: "file transfer" in roles.said(server), "the end of the connection")
         assert not (begun / "manifest.json").exists()
+        hosts.fast(1)
         hosts.mend(0, 1)
         leat.wait_for(lambda: (begun / "manifest.json").exists(), "the checkpoint that was interrupted")
         assert status(hosts, roles, where)["failed_checkpoints"] == 0
-        hosts.fast(1)
         assert ask(hosts, roles, where, "continue").returncode == 0
         roles.wait()
     check_counts(job.directory, EVENTS)

@@ -27,7 +27,7 @@ def slow(folder, strategy, events, timeout_s, debug):
 
 # The second case has the default timeout, batches of 30 s and a server that takes 20 s to initialize.
 @pytest.mark.parametrize("events, timeout_s, debug", [
-    (1600, 1, "step_ms: 3000, init_ms: 2000"),
+    (800, 1, "step_ms: 3000, init_ms: 2000"),
     pytest.param(800, 5, "step_ms: 30000, init_ms: 20000", marks=pytest.mark.long)])
 def test_batches_longer_than_the_heartbeat_timeout_evict_nobody(tmp_path, events, timeout_s, debug):
     jobs = {}
