@@ -101,17 +101,18 @@ class ServerRole {
 
   protocol::ServerHeartbeat MakeHeartbeat() {
     auto heartbeat = shell_.machine().MakeHeartbeat();
-    reported_bytes_ = heartbeat.progress.bytes_in = shell_.bytes_in();
+    reported_news_ = News();
+    heartbeat.progress.bytes_in = shell_.bytes_in();
     heartbeat.progress.bytes_out = shell_.bytes_out() + shell_.bytes_forwarded();
     heartbeat.progress.bytes_moved = shell_.bytes_moved();
     heartbeat.progress.cpu_seconds = OwnCpuSeconds();
     return heartbeat;
   }
 
-  // Nobody has pushed or asked for anything since the last heartbeat.
+  // Bytes received that may change what a heartbeat says.
+  uint64_t News() const { return shell_.bytes_in() - shell_.bytes_of_pulls(); }
   bool Quiet() const {
-    return shell_.bytes_in() == reported_bytes_ && !shell_.machine().HeartbeatUrgent() &&
-           !shell_.machine().leaving();
+    return News() == reported_news_ && !shell_.machine().HeartbeatUrgent() && !shell_.machine().leaving();
   }
 
   void Leave() {
@@ -222,7 +223,7 @@ class ServerRole {
   uint64_t prepared_for_ = 0;  // the order of a checkpoint; 0: none
   bool preparing_ = false;
   KillPoint kill_point_;
-  uint64_t reported_bytes_ = 0;  // received until the last heartbeat
+  uint64_t reported_news_ = 0;  // as of the last heartbeat
   BackgroundThread background_{kNiceWithFiles};
 };
 

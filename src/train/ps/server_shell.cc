@@ -201,6 +201,7 @@ class ServerShell::Session : public net::Receiver {
     const bool pull = request->disposition == protocol::Disposition::kPull && !request->step_lane;
     if (!pull && !connection_->peer_roles().Has(net::CertificateRole::kWorker))
       return Status(Code::kPermissionDenied, "only workers may push");
+    if (pull) shell_.bytes_of_pulls_ += header.size();
     // A new request replaces the waiting one.
     if (ticket_ != 0) {
       shell_.machine_.Expire(ticket_);

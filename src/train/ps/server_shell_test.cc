@@ -235,6 +235,21 @@ TEST_P(ServerShellTest, TwoWorkersInTurns) {
   EXPECT_EQ(first->at.violations + second->at.violations, 0);
 }
 
+TEST_P(ServerShellTest, PullsAreCountedApart) {
+  MakeServer(testing::SmallTable());
+  const auto worker = Connect();
+  const Bytes payload = Payload(1);
+  worker->connection->Send(kPush, fields::Encode(Batch(0, AllSlices(table))), {ByteView(payload)});
+  ASSERT_TRUE(Run([&] { return worker->at.messages.size() == 1; }));
+  EXPECT_EQ(server->shell.bytes_of_pulls(), 0u);
+  const auto before = server->shell.bytes_in();
+  const Bytes pull = fields::Encode(Batch(1, AllSlices(table), Disposition::kPull));
+  worker->connection->Send(kPush, pull, {});
+  ASSERT_TRUE(Run([&] { return worker->at.messages.size() == 2; }));
+  EXPECT_EQ(server->shell.bytes_in() - before, pull.size());
+  EXPECT_EQ(server->shell.bytes_of_pulls(), pull.size());
+}
+
 // A push of 20 MB through a ring of a few slices: no gradient is overwritten before it is applied.
 TEST_P(ServerShellTest, APushLargerThanTheRingArrivesWhole) {
   MakeServer(testing::LargeTable(5'000'011));
