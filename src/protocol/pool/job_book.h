@@ -199,6 +199,10 @@ struct PoolJob {
   bool accepts_calls = false;     // its coordinator
   std::string waiting;
   const JobProcess* coordinator() const;
+  bool TakesMembers() const {  // its coordinator can be joined
+    const JobProcess* const own = coordinator();
+    return own != nullptr && own->seen && !record.address.empty();
+  }
   uint32_t Count(ProcessRole role) const;
   bool Ends() const {  // it is not running, and has processes
     return record.state == JobState::kPreempting || (record.state == JobState::kQueued && !processes.empty());

@@ -415,28 +415,33 @@ void Pool::GiveWay(Time now, Job* job) {
   }
 }
 
-// A coordinator that does not make its job smaller is not waited for for ever.
+// A coordinator that does not make its job smaller is not waited for for ever. What no agent has been asked
+// for yet, because there is no coordinator, makes room at once.
 void Pool::EndOverdue(Time now, Job* job) {
-  const auto extra = [job](ProcessRole role, uint32_t granted) {
+  const bool overdue = job->over_since && now - *job->over_since > config_.grace;
+  bool over = false;
+  for (const auto& [role, granted] : {std::pair(ProcessRole::kServer, job->grant.servers),
+                                      std::pair(ProcessRole::kWorker, job->grant.workers)}) {
+    if (!job->grant.admitted) break;
     const uint32_t count = job->Count(role);
-    return count > granted ? count - granted : 0;
-  };
-  uint32_t workers = extra(ProcessRole::kWorker, job->grant.workers);
-  uint32_t servers = extra(ProcessRole::kServer, job->grant.servers);
-  if (!job->grant.admitted || workers + servers == 0) {
-    job->over_since.reset();
-    return;
+    uint32_t extra = count - std::min(count, granted);
+    if (!job->TakesMembers()) {
+      std::erase_if(job->processes, [&](const auto& entry) {
+        if (entry.second.id.role != role || entry.second.seen || extra == 0) return false;
+        --extra;
+        jobs_.ending().erase(entry.first);
+        return true;
+      });
+    }
+    over |= extra > 0;
+    for (auto at = job->processes.rbegin(); overdue && extra > 0 && at != job->processes.rend(); ++at) {
+      if (at->second.id.role != role) continue;
+      --extra;
+      jobs_.ending().insert(at->first);
+    }
   }
-  if (!job->over_since) job->over_since = now;
-  if (now - *job->over_since <= config_.grace) return;
-  for (auto at = job->processes.rbegin(); at != job->processes.rend(); ++at) {
-    uint32_t* const left = at->second.id.role == ProcessRole::kWorker   ? &workers
-                           : at->second.id.role == ProcessRole::kServer ? &servers
-                                                                        : nullptr;
-    if (left == nullptr || *left == 0) continue;
-    --*left;
-    jobs_.ending().insert(at->first);
-  }
+  if (!over) job->over_since.reset();
+  if (over && !job->over_since) job->over_since = now;
 }
 
 void Pool::Launch(Job* job, ProcessRole role, const std::string& agent) {
@@ -516,9 +521,7 @@ AgentOrders Pool::OrdersFor(const std::string& name, const Agent& agent) const {
         continue;
       }
       const bool coordinator = process.id.role == ProcessRole::kCoordinator;
-      const Process* const own = job.coordinator();
-      const bool ready = coordinator || (own != nullptr && own->seen && !job.record.address.empty());
-      if (!process.seen && ready) {
+      if (!process.seen && (coordinator || job.TakesMembers())) {
         const std::string bucket = coordinator && job.record.saved ? job.record.spec.bucket : "";
         const bool resumes = coordinator && job.record.begun && !job.record.saved;
         orders.starts.push_back({process.id, job.record.address, process.again, resumes, bucket});

@@ -25,7 +25,8 @@ class PoolTest : public ::testing::Test {
     std::set<uint64_t> started;
     uint32_t attempts = 0;  // starts that it was asked for
     bool full = false;
-    std::string waits;  // condition that its coordinators wait for: they accept no calls
+    bool unmounted = false;  // directories of jobs are not there
+    std::string waits;       // condition that its coordinators wait for: they accept no calls
   };
 
   PoolTest() : pool_(now_, {}, {}) {}
@@ -56,9 +57,9 @@ class PoolTest : public ::testing::Test {
     for (const auto& start : orders->starts) {
       if (!agent.started.insert(start.id.number).second) continue;
       ++agent.attempts;
-      if (agent.full) {
+      if (agent.full || (agent.unmounted && start.resumes)) {
         agent.ended.push_back(
-            {++agent.events, start.id, ExitStatus::kMayHeal, "No space left on device", true});
+            {++agent.events, start.id, ExitStatus::kMayHeal, "No space left on device", agent.full});
       } else {
         agent.processes[start.id.number] = start.id;
       }
@@ -294,6 +295,21 @@ TEST_F(PoolTest, AJobWaitsForItsDirectoryOnAFullHost) {
   std::string where;
   ASSERT_TRUE(Find(ProcessRole::kCoordinator, &where));
   EXPECT_EQ(where, "a");
+}
+
+TEST_F(PoolTest, AJobWithoutACoordinatorKeepsNoRoomForMembersThatNobodyStarted) {
+  wants_ = 6;
+  agents_["a"];
+  Submit(6);
+  Pass(std::chrono::seconds(5));
+  EXPECT_EQ(Now().workers, 5u);
+  agents_["a"] = {.instance = 2, .unmounted = true};
+  now_ += std::chrono::seconds(3);
+  Pass(std::chrono::seconds(3));
+  EXPECT_EQ(Now().workers, 5u) << "planned";
+  const JobId other = Submit(2);
+  Pass(std::chrono::seconds(3));
+  EXPECT_EQ(State(other), JobState::kRunning);
 }
 
 TEST_F(PoolTest, ARestartedAgentIsTriedAtOnce) {
