@@ -17,8 +17,6 @@ namespace leat {
 
 // The kernels and graph passes of the program.
 engine::PlanOptions Kernels();
-// The job of `leat demo`, examples/demo.yaml: compiled in, so that the demo needs no file.
-extern const char* const kDemoJob;
 // Prints an error as one line on stderr and returns the exit status.
 int PrintOutcome(const Status& status);
 // Refuses what the user wants: throws std::invalid_argument.

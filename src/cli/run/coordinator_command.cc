@@ -10,6 +10,7 @@
 #include "base/exit_status.h"
 #include "base/log.h"
 #include "cli/commands.h"
+#include "cli/demo_job.h"
 #include "cli/options.h"
 #include "job/resume.h"
 #include "net/rpc/scaler/scaler_server.h"

@@ -13,6 +13,7 @@
 #include "base/config/config.h"
 #include "base/exit_status.h"
 #include "cli/commands.h"
+#include "cli/demo_job.h"
 #include "cli/options.h"
 #include "run/launcher/local_broker.h"
 #include "run/launcher/output/output_file.h"

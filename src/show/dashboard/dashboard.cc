@@ -11,6 +11,7 @@
 
 #include "base/fields/json.h"
 #include "base/text.h"
+#include "show/dashboard/page_files.h"
 
 namespace leat::observe {
 namespace {

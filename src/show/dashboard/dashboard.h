@@ -43,16 +43,6 @@ Verdict Learning(const Evidence& evidence);
 Verdict Pace(const Evidence& evidence);
 Verdict Limit(const Evidence& evidence);
 
-// The files of the page, which are part of the program.
-struct PageFile {
-  const char* path;  // "/style.css"
-  const char* type;  // "text/css; charset=utf-8"
-  std::string_view content;
-};
-std::span<const PageFile> PageFiles();
-// The script that tells the others what the page shows of which figures (show/report/figures.h).
-std::string FiguresScript();
-
 // Content of the page, as JSON. The page is part of the program, so both always have the same version.
 
 // {"t": [...], "series": {name: [...]}, "members": {"worker 0": {figure: [...]}}}; unknown values are null.

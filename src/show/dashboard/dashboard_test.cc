@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/fields/json.h"
+#include "show/dashboard/page_files.h"
 #include "show/history/testing.h"
 #include "show/report/job_status.h"
 
