@@ -60,7 +60,7 @@ class ServerShell {
   protocol::Server& machine() { return machine_; }
   // Bytes of headers and payloads received and sent so far.
   uint64_t bytes_in() const { return bytes_in_; }
-  uint64_t bytes_of_pulls() const { return bytes_of_pulls_; }  // of these, in requests for values alone
+  uint64_t bytes_of_pulls() const { return bytes_of_pulls_; }  // requests for values alone
   uint64_t bytes_out() const { return bytes_out_; }
   uint64_t bytes_moved() const { return peers_ ? peers_->bytes_moved() : 0; }
   uint64_t bytes_forwarded() const { return peers_ ? peers_->bytes_forwarded() : 0; }
