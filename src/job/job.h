@@ -25,7 +25,7 @@
 #include "protocol/coordinator/job_rules.h"
 #include "protocol/messages_control.h"
 #include "protocol/placement.h"
-#include "protocol/server/server.h"
+#include "protocol/slices/server/hosted_slices.h"
 #include "storage/object_store/settings.h"
 #include "stream/files.h"
 #include "stream/schema.h"

@@ -19,17 +19,11 @@
 
 #include "base/clock.h"
 #include "base/ids.h"
+#include "protocol/leases/lease_settings.h"
 #include "protocol/members/roster.h"
 #include "protocol/slices/slice_map.h"
 
 namespace leat::protocol {
-
-// As in LeasePace.
-struct LeaseLimits {
-  Duration first = std::chrono::minutes(15);
-  Duration shortest = std::chrono::seconds(10);
-  Duration heartbeat_interval = std::chrono::milliseconds(100);
-};
 
 // The lease of something that may be leased twice.
 struct LeaseHolder {

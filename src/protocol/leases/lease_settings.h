@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "protocol/cut.h"
-#include "protocol/leases/lease_book.h"
 #include "protocol/messages_control.h"
 #include "protocol/topology/near_partitions.h"
 
@@ -35,6 +34,13 @@ struct LabelMarksWanted {
 struct RateRaise {
   float factor = 1;  // on the learning rate; ValidRate
   uint64_t events = 0;
+};
+
+// As in LeasePace (lease_book.h).
+struct LeaseLimits {
+  Duration first = std::chrono::minutes(15);
+  Duration shortest = std::chrono::seconds(10);
+  Duration heartbeat_interval = std::chrono::milliseconds(100);
 };
 
 struct LeaseRules {

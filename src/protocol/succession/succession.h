@@ -22,16 +22,11 @@
 #include "protocol/predictions/predictions.h"
 #include "protocol/records/journal.h"
 #include "protocol/scaling/scale.h"
+#include "protocol/succession/succession_settings.h"
 
 namespace leat::protocol {
 
 struct RestoredJournal;
-
-struct SuccessionSettings {
-  // The members in the journal may be alive and follow this coordinator, with all that they hold. False:
-  // their processes are gone, or were started for another job.
-  bool take_over = false;
-};
 
 // The concerns, from the bottom to the top, for those who carry out in one what follows from another.
 struct Concerns {

@@ -13,7 +13,7 @@
 
 #include "base/fields/fields.h"
 #include "base/status.h"
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/coordinator/coordinator_settings.h"
 
 namespace leat::protocol {
 LEAT_FIELDS(PublishedPredictions, (published), (behind), (rescored));

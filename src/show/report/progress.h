@@ -17,7 +17,7 @@
 #include "base/metrics/drift.h"
 #include "compute/nn/loss.h"
 #include "compute/optim/optimizer.h"
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/coordinator/coordinator_settings.h"
 #include "protocol/messages_control.h"
 #include "show/report/job_status.h"
 #include "show/report/worker_shares.h"

@@ -26,7 +26,7 @@
 
 #include "base/status.h"
 #include "protocol/records/journal.h"
-#include "protocol/server/server.h"
+#include "protocol/slices.h"
 #include "storage/checkpoint/file.h"
 
 namespace leat::checkpoint {

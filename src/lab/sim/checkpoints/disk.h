@@ -11,7 +11,7 @@
 
 #include "lab/sim/succession/coordinators.h"
 #include "protocol/actions.h"
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/records/journal.h"
 #include "protocol/server/server.h"
 
 namespace leat::sim {

@@ -18,7 +18,7 @@
 
 #include "base/clock.h"
 #include "lab/sim/cluster/options.h"
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/coordinator/coordinator_settings.h"
 
 namespace leat::sim {
 

@@ -18,9 +18,9 @@
 #include "lab/sim/faults/faults.h"
 #include "lab/sim/hosts/link_queue.h"
 #include "lab/sim/invariants.h"
-#include "protocol/coordinator/coordinator.h"
-#include "protocol/server/server.h"
-#include "protocol/worker/worker.h"
+#include "protocol/actions.h"
+#include "protocol/coordinator/coordinator_settings.h"
+#include "protocol/records/journal.h"
 
 namespace leat::sim {
 

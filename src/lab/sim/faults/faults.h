@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/fields/fields.h"
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/messages_control.h"
 
 namespace leat::sim {
 

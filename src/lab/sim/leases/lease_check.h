@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/rng.h"
 #include "lab/sim/members/role_process.h"
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/records/journal.h"
 
 namespace leat::sim {
 

@@ -17,7 +17,7 @@
 #include "net/loop.h"
 #include "net/rpc/scaler/scaler_server.h"
 #include "net/same_host/same_host_peer.h"
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/coordinator/coordinator_settings.h"
 #include "protocol/scaling/autoscaler.h"
 #include "run/roles/background_thread.h"
 

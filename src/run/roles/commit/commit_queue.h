@@ -15,8 +15,8 @@
 
 #include "base/status.h"
 #include "net/loop.h"
-#include "protocol/coordinator/coordinator.h"
 #include "protocol/messages_control.h"
+#include "protocol/outbox/outbox.h"
 #include "protocol/records/journal.h"
 #include "run/roles/background_thread.h"
 #include "storage/checkpoint/store.h"

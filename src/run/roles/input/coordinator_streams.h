@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "job/job.h"
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/coordinator/coordinator_settings.h"
 #include "protocol/records/journal.h"
 #include "protocol/records/manifest.h"
 #include "protocol/topology/near_partitions.h"

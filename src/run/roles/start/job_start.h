@@ -7,7 +7,8 @@
 
 #include "base/status.h"
 #include "job/job.h"
-#include "protocol/coordinator/coordinator.h"
+#include "protocol/coordinator/coordinator_settings.h"
+#include "protocol/records/journal.h"
 #include "run/feed/server.h"
 #include "run/roles/input/coordinator_streams.h"
 #include "run/roles/predictions/publisher_service.h"
