@@ -2,6 +2,7 @@
 
 # folders: protocol run/roles
 
+import contextlib
 import random
 import signal
 import os
@@ -24,14 +25,17 @@ def train_with_kills(directory, program, kills, seed):
                   program=program) as job:
         leat.wait_for(lambda: job.status().get("events", 0) > 0, "the first events")
         killed = 0
-        while killed < kills:
+        # Only a worker that dies with leases leaves runs that could count twice.
+        while killed < kills or (now := job.status())["regranted_leases"] < kills // 2 and now["events"] < PAUSE:
             # Counted in events rather than by the clock, so that the kills spread over the stream.
             target = min(job.status().get("events", 0) + rng.randrange(EVENTS // (4 * kills)), PAUSE)
             leat.wait_for(lambda: job.status().get("events", 0) >= target or job.process.poll() is not None, "progress")
             assert job.process.poll() is None, "the job has ended:\n" + job.text()[-2000:]
-            if workers := job.pids("worker"):
-                os.kill(rng.choice(workers), signal.SIGKILL)
-                killed += 1
+            members = job.status().get("members", [])
+            if workers := [m["pid"] for m in members if m["role"] == "worker" and m.get("steps", 0) > 0]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(rng.choice(workers), signal.SIGKILL)
+                    killed += 1
         job.interrupt()
         assert job.wait() == 0, job.text()[-2000:]
         stopped = job.summary()
