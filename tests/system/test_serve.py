@@ -70,11 +70,13 @@ class Serve:
     def text(self):
         return self.log.read_text()
 
-    def connect(self):
+    def connect(self, source=None):
+        """`source`: the address of another host, from which the connection comes."""
         host, port = self.address.rsplit(":", 1)
+        more = {"timeout": 60, "source_address": source and (source, 0)}
         if self.tls:
-            return http.client.HTTPSConnection(host, int(port), timeout=60, context=self.tls)
-        return http.client.HTTPConnection(host, int(port), timeout=60)
+            return http.client.HTTPSConnection(host, int(port), context=self.tls, **more)
+        return http.client.HTTPConnection(host, int(port), **more)
 
     def ask(self, path, body=None, headers=None, connection=None):
         """(status, the reply as JSON)"""
@@ -117,8 +119,8 @@ class Serve:
 class Clients:
     """Ask for predictions all the time, each over a connection of its own. Every reply is checked."""
 
-    def __init__(self, serve, count=4, fresh=False):
-        self.serve, self.over = serve, threading.Event()
+    def __init__(self, serve, count=4, fresh=False, source=None):
+        self.serve, self.over, self.source = serve, threading.Event(), source
         self.fresh = fresh  # a connection for each request
         self.replies, self.failures, self.versions = 0, [], set()
         self.lock = threading.Lock()
@@ -128,7 +130,7 @@ class Clients:
 
     def run(self, seed):
         rng = random.Random(seed)
-        connection = self.serve.connect()
+        connection = self.serve.connect(self.source)
         while not self.over.is_set():
             several = rng.random() < 0.2
             events = [event(rng) for _ in range(rng.randint(2, 20))] if several else [event(rng)]
@@ -140,7 +142,7 @@ class Clients:
                     connection.close()  # the next request opens it again
             except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError) as e:
                 status, reply, good = None, repr(e), False
-                connection = self.serve.connect()
+                connection = self.serve.connect(self.source)
             with self.lock:
                 self.replies += 1
                 if not good:
@@ -488,7 +490,9 @@ def test_a_hostile_client_beside_good_ones(tmp_path, trained, kind, seconds, lea
             with open(f"/proc/{serve.process.pid}/status") as status:
                 return int(re.search(r"VmRSS:\s+(\d+) kB", status.read())[1]) / 1024
 
-        with Clients(serve, 1) as steady, Clients(serve, 1, fresh=True) as fresh:
+        # A handshake is long, and new connections of one host replace its oldest ones whose peers are not known yet.
+        source = "127.0.0.2" if security else None
+        with Clients(serve, 1) as steady, Clients(serve, 1, fresh=True, source=source) as fresh:
             hostile = subprocess.Popen([sys.executable, leat.ROOT / "tests/system/hostile_client.py", serve.address,
                                         str(seconds), str(least), *(["tls"] if security else [])], stdout=subprocess.PIPE,
                                        text=True)
