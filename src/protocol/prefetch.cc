@@ -10,6 +10,8 @@ namespace leat::protocol {
 void PrefetchHints::Push(const Server& server, const PushRequest& request) {
   if (!request.slices.empty())
     LedgerEntry(server.slices_.ledgers(), request.slices[0].slice.value, request.cut);
+  // The first cache line of each slice, since slices lie apart in memory.
+  for (const SliceRef& ref : request.slices) Prefetch(server.slices_.Alive(ref.slice), 1);
 }
 
 void PrefetchHints::LedgerEntry(const SliceLedgers& ledgers, uint32_t slice, const Cut& cut) {

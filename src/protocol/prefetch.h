@@ -19,7 +19,7 @@ struct Cut;
 struct PushRequest;
 
 struct PrefetchHints {
-  // Prefetches the ledger entry that recording the push will access.
+  // Prefetches the ledger entry and the slices that recording the push will access.
   static void Push(const Server& server, const PushRequest& request);
   // Prefetches the worker's memory that handling the reply to a push will access.
   static void Reply(const Worker& worker, NodeId server, uint64_t sequence, int hop);

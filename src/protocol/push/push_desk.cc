@@ -140,8 +140,6 @@ void PushDesk::ApplySlices(const PushRequest& request, std::span<const SliceRef>
   const ServerSteps::Step* agreed = nullptr;
   slices_.ledgers().SelectRun(request.cut, request.run);
   taken_.clear();
-  // The slices lie apart in memory, and a push needs all of them.
-  for (const SliceRef& ref : slices) __builtin_prefetch(slices_.Hot(ref.slice).alive);
   for (size_t i = 0; i < slices.size(); ++i) {
     const SliceRef& ref = slices[i];
     SliceReply& reply = replies[i];
